@@ -1,0 +1,195 @@
+"""Array namespaces, devices and precision: the only module that knows about them.
+
+Every other module writes the array API standard against the namespace that `namespace` returns.
+The functions below are the few places where NumPy arrays deserve a LAPACK routine that the standard
+does not expose: in-place eigenvectors, the Cholesky inverse, pivoted Cholesky.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+Array = Any
+
+_BLOCK_ELEMENTS = 1 << 22  # 32 MiB of float64: row blocks of this size stay near the cache
+
+
+def namespace(*arrays: Array) -> Any:
+    """Return the array namespace shared by ``arrays`` (``None`` entries are ignored)."""
+    return compat.array_namespace(*(a for a in arrays if a is not None))
+
+
+def is_array_api(x: Array) -> bool:
+    """Say whether ``x`` is an array of some namespace (lists, frames and sparse are not)."""
+    return compat.is_array_api_obj(x)
+
+
+def is_numpy(x: Array) -> bool:
+    """Say whether ``x`` is a NumPy array."""
+    return compat.is_numpy_array(x)
+
+
+def library(x: Any) -> str:
+    """Name of the array library of ``x``; whatever is not an array will become NumPy."""
+    if not is_array_api(x):
+        return "numpy"
+    return namespace(x).__name__.removeprefix("array_api_compat.")
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """Copy a (small) array to host memory as NumPy."""
+    if is_numpy(x) or not is_array_api(x):
+        return np.asarray(x)
+    return np.asarray(compat.to_device(x, "cpu"))
+
+
+def like(x: Any, reference: Array, *, dtype: Any = None) -> Array:
+    """Bring ``x`` to the namespace, device and dtype of ``reference``."""
+    xp = namespace(reference)
+    dtype = reference.dtype if dtype is None else dtype
+    if is_array_api(x) and namespace(x) is not xp:
+        x = to_numpy(x)
+    return xp.asarray(x, dtype=dtype, device=compat.device(reference))
+
+
+def indices(x: Any, reference: Array) -> Array:
+    """Integer positions as an array beside ``reference``."""
+    xp = namespace(reference)
+    return like(np.asarray(x, dtype=np.int64), reference, dtype=xp.int64)
+
+
+def eps(x: Array) -> float:
+    """Unit roundoff of the dtype of ``x``."""
+    return float(namespace(x).finfo(x.dtype).eps)
+
+
+def row_blocks(n_rows: int, row_length: int) -> Iterator[slice]:
+    """Slices over ``n_rows`` such that a block of rows of this length holds about 32 MiB."""
+    step = max(1, min(n_rows, _BLOCK_ELEMENTS // max(1, row_length)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def exp_in_place(x: Array) -> Array:
+    """Exponential that reuses the memory of ``x`` where the namespace can."""
+    if is_numpy(x):
+        return np.exp(x, out=x)
+    return namespace(x).exp(x)
+
+
+def clip_in_place(x: Array, *, lower: float | None = None, upper: float | None = None) -> Array:
+    """Clip that reuses the memory of ``x`` where the namespace can."""
+    if is_numpy(x):
+        return np.clip(x, lower, upper, out=x)
+    return namespace(x).clip(x, lower, upper)
+
+
+def cityblock(X: Array, Y: Array) -> Array:
+    """Sum of absolute differences between rows of X (n, d) and Y (m, d); O(n m d)."""
+    if is_numpy(X):
+        from scipy.spatial.distance import cdist
+
+        return cdist(X, Y, "cityblock")
+    xp = namespace(X, Y)
+    total = xp.zeros((X.shape[0], Y.shape[0]), dtype=X.dtype, device=compat.device(X))
+    for j in range(X.shape[1]):  # never an n x m x d tensor
+        total += xp.abs(X[:, j, None] - Y[None, :, j])
+    return total
+
+
+def eigh(M: Array) -> tuple[Array, Array]:
+    """Eigenvalues (ascending) and eigenvectors of symmetric ``M``, which is consumed.
+
+    NumPy: LAPACK ``syevr`` on the transpose of ``M`` in place, peak memory ``M`` plus 1.1 n^2
+    (``numpy.linalg.eigh`` needs 4.1 n^2).
+    """
+    if not is_numpy(M):
+        w, V = namespace(M).linalg.eigh(M)
+        return w, V
+    F = M.T if M.flags.c_contiguous else M  # Fortran order without a copy: M is symmetric
+    return scipy.linalg.eigh(F, driver="evr", overwrite_a=True, check_finite=False)
+
+
+def small_eigh(M: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors of a symmetric matrix that need not be consumed.
+
+    Stays in the namespace's own LAPACK: NumPy and SciPy ship separate OpenBLAS thread pools, and
+    alternating between them inside a hot path halves its speed.
+    """
+    w, V = namespace(M).linalg.eigh(M)
+    return w, V
+
+
+def spd_inverse(M: Array) -> Array | None:
+    """Inverse of a positive definite ``M`` by Cholesky, or ``None`` where it is not one.
+
+    Consumes ``M``. NumPy: ``potrf`` and ``potri`` in place, n^3 flops in all.
+    """
+    xp = namespace(M)
+    if is_numpy(M):
+        F = M.T if M.flags.c_contiguous else M
+        factor, info = lapack.dpotrf(F, lower=1, overwrite_a=1, clean=0)
+        if info:
+            return None
+        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        for rows in row_blocks(inverse.shape[0], inverse.shape[0]):
+            inverse[: rows.stop, rows] = _symmetric_rows(inverse, rows)
+        return inverse
+    try:
+        factor = xp.linalg.cholesky(M)
+    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
+        return None
+    half = xp.linalg.inv(factor)
+    return half.T @ half
+
+
+def _symmetric_rows(lower: np.ndarray, rows: slice) -> np.ndarray:
+    """Columns ``rows`` of the symmetric matrix whose lower triangle is valid, down to rows.stop."""
+    out = lower[rows, : rows.stop].T.copy()
+    square = lower[rows, rows]
+    out[rows] = np.tril(square) + np.tril(square, -1).T
+    return out
+
+
+def is_positive_definite(M: Array) -> bool:
+    """Say whether the symmetric ``M`` has a Cholesky factor; n^3/3 flops."""
+    if is_numpy(M):
+        return lapack.dpotrf(M.T, lower=1, overwrite_a=0, clean=0)[1] == 0
+    try:
+        namespace(M).linalg.cholesky(M)
+    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
+        return False
+    return True
+
+
+def pivoted_cholesky(H: Array, tol: float) -> tuple[Array, np.ndarray]:
+    """Greedy pivoted Cholesky of a small symmetric positive semi-definite ``H`` (b, b).
+
+    Stops when the largest residual diagonal is at most ``tol``. Returns the lower triangular
+    factor of ``H[piv][:, piv]`` (k, k) and the pivots (k,) on the host.
+    """
+    F, piv, rank, _ = lapack.dpstrf(to_numpy(H).astype(np.float64), tol=tol, lower=1)
+    factor = np.tril(F[:rank, :rank])
+    return like(factor, H), piv[:rank] - 1
+
+
+def lower_triangular_inverse(L: Array) -> Array:
+    """Inverse of a lower triangular (k, k) matrix."""
+    if is_numpy(L):
+        return lapack.dtrtri(L, lower=1)[0]
+    return namespace(L).linalg.inv(L)
+
+
+def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """Solve L X = B, or L' X = B, for a lower triangular L (k, k)."""
+    if is_numpy(L):
+        return scipy.linalg.solve_triangular(
+            L, B, lower=True, trans=1 if transposed else 0, check_finite=False
+        )
+    return namespace(L).linalg.solve(L.T if transposed else L, B)

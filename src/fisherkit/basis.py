@@ -1,0 +1,203 @@
+"""Which columns of the kernel matrix span the model, and the low-rank path.
+
+`low_rank` finds K = L'L + E with a residual E whose trace is below a given budget, reading only the
+rows of K that it keeps: blocks of random pivots drawn in proportion to the residual diagonal, each
+block thinned by a small pivoted Cholesky. Its pivots are centres, and L'L is exactly the rkhs model
+on these centres, so prediction evaluates r kernels. Where the rank is not low it gives up early.
+
+`centres` builds the features of a model on given centres, for either penalty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.kernels import Gram
+
+BASES = ("auto", "full", "pivoted", "random")
+
+_BLOCK = 128  # pivots drawn at once
+_KEEP = 0.05  # a drawn pivot is kept while its residual is above this share of the block's largest
+_CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
+_PREDICT_FROM = 0.06  # of n: from this many pivots on, the final rank is predicted
+_PROBE_ROWS = 32
+
+
+@dataclass(frozen=True)
+class Factor:
+    """K = L'L + E, with L (r, n), the r pivot rows and the weighted trace of E."""
+
+    L: Array
+    pivots: np.ndarray
+    left_out: float
+
+
+def low_rank(
+    gram: Gram,
+    weight: Array,
+    budget: float,
+    rng: np.random.RandomState,
+    *,
+    max_rank: int | None = None,
+) -> Factor | None:
+    """Factor K until sum_i weight_i E_ii <= budget; O(n r^2), K is never formed.
+
+    Without ``max_rank`` it returns ``None`` as soon as the rank is predicted to pass 0.7 n; with
+    it, it stops at that rank whatever is left.
+    """
+    xp = _array.namespace(gram.X)
+    n = gram.n
+    cap = max(1, int(_CAP * n)) if max_rank is None else min(max_rank, n)
+    residual = gram.diagonal()
+    scale = float(xp.max(residual))
+    rounding = 4 * _array.eps(gram.X) * scale  # below this a residual diagonal is noise
+    L = xp.zeros((0, n), dtype=gram.X.dtype, device=residual.device)
+    pivots: list[int] = []
+    history: list[tuple[int, float]] = []
+    warnings = 0
+    while True:
+        host = np.asarray(_array.to_numpy(weight * residual), dtype=np.float64)
+        trace = float(host.sum())
+        history.append((len(pivots), trace))
+        if trace <= budget or len(pivots) >= cap or not np.any(host > 0):
+            break
+        if max_rank is None and len(pivots) >= _PREDICT_FROM * n:
+            warnings = warnings + 1 if _predicted_rank(history, budget) > cap else 0
+            if warnings >= 2:
+                return None
+        size = min(_BLOCK, int(np.count_nonzero(host)), max(1, cap - len(pivots)))
+        drawn = np.unique(rng.choice(n, size=size, replace=True, p=host / trace))
+        S = _array.indices(drawn, gram.X)
+        # Cholesky of the residual kernel among the drawn rows decides which of them are kept.
+        L_S = xp.take(L, S, axis=1)
+        H = gram.corner(S) - L_S.T @ L_S
+        largest = float(xp.max(xp.take(residual, S, axis=0)))
+        corner, kept = _array.pivoted_cholesky(H, max(_KEEP * largest, rounding))
+        if len(kept) == 0:
+            residual = _clear(residual, drawn)
+            continue
+        P = _array.indices(drawn[kept], gram.X)
+        rows = gram.rows(P)
+        rows -= xp.take(L, P, axis=1).T @ L
+        rows = _array.lower_triangular_inverse(corner) @ rows
+        L = xp.concat([L, rows], axis=0)
+        pivots.extend(int(i) for i in drawn[kept])
+        residual = _array.clip_in_place(residual - xp.sum(rows * rows, axis=0), lower=0.0)
+        residual = _clear(residual, drawn[kept])
+    if trace > budget and max_rank is None:
+        return None
+    return Factor(L, np.asarray(pivots, dtype=np.int64), trace)
+
+
+def corner_solver(factor: Factor) -> Callable[[Array], Array]:
+    """Map from weights of the features L' (n, r) to coefficients of the pivots, L_pp^-1 w."""
+    xp = _array.namespace(factor.L)
+    corner = xp.take(factor.L, _array.indices(factor.pivots, factor.L), axis=1).T
+    return lambda w: _array.solve_lower(corner, w, transposed=True)
+
+
+def squared(factor: Factor, frequency: Array) -> tuple[Array, Array]:
+    """L2 and R with K W K = L2'L2 and L2 = R'L: the coefficients penalty on a low-rank factor."""
+    xp = _array.namespace(factor.L)
+    d, V = _array.small_eigh((factor.L * frequency[None, :]) @ factor.L.T)
+    R = V * xp.sqrt(xp.clip(d, 0.0, None))
+    return R.T @ factor.L, R
+
+
+def frobenius(gram: Gram, frequency: Array, rng: np.random.RandomState) -> float:
+    """Estimate of the Frobenius norm of W^1/2 K W^1/2 from a few of its rows."""
+    xp = _array.namespace(gram.X)
+    p = np.asarray(_array.to_numpy(frequency), dtype=np.float64)
+    drawn = np.unique(rng.choice(gram.n, size=_PROBE_ROWS, p=p / p.sum()))
+    rows = gram.rows(_array.indices(drawn, gram.X))
+    return (float(xp.mean(xp.sum(frequency * rows * rows, axis=1))) * float(p.sum())) ** 0.5
+
+
+def _clear(residual: Array, rows: np.ndarray) -> Array:
+    """Residual diagonal with the rows already interpolated set to zero."""
+    keep = np.ones(residual.shape[0])
+    keep[rows] = 0.0
+    return residual * _array.like(keep, residual)
+
+
+def _predicted_rank(history: list[tuple[int, float]], budget: float) -> float:
+    """Rank at which the trace falls to the budget, by the slope of its logarithm so far."""
+    k, trace = history[-1]
+    k0, trace0 = min(history[:-1], key=lambda point: abs(point[0] - k / 2))
+    slope = math.log(trace0 / trace) / (k - k0) if trace0 > trace else 0.0
+    return k + math.log(trace / budget) / slope if slope > 0 else math.inf
+
+
+def explains(factor: Factor, gram: Gram, rng: np.random.RandomState) -> bool:
+    """Probe whether K = L'L to within what the residual diagonal allows.
+
+    For a positive semi-definite K the residual is bounded by its diagonal; an indefinite K can
+    have a vanishing diagonal and large values beside it. A precomputed matrix is multiplied with a
+    random vector, another kernel is compared on random rows.
+    """
+    xp = _array.namespace(gram.X)
+    n = gram.n
+    allowed = factor.left_out + 1e3 * n * _array.eps(gram.X) * float(xp.max(gram.diagonal()))
+    if gram.kernel.precomputed:
+        z = _array.like(rng.standard_normal((n, 1)), gram.X)
+        gap = gram.X @ z - factor.L.T @ (factor.L @ z)
+        return float(xp.max(xp.abs(gap))) <= 10 * allowed
+    rows = _array.indices(rng.choice(n, size=min(_PROBE_ROWS, n), replace=False), gram.X)
+    gap = gram.rows(rows) - xp.take(factor.L, rows, axis=1).T @ factor.L
+    return float(xp.max(xp.abs(gap))) <= allowed
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features Z (n, m) of a model on centres; ``lift`` takes their weights to coefficients."""
+
+    Z: Array
+    rows: np.ndarray
+    lift: Callable[[Array], Array]
+
+
+def centres(gram: Gram, rows: np.ndarray, frequency: Array, penalty: str) -> Features:
+    """Features of the model on the centres ``rows``; O(n m^2) for rkhs, O(n m) otherwise.
+
+    rkhs: Z = K_n L^-T with K_nn = L L' by pivoted Cholesky, which drops centres that repeat others
+    to rounding. coefficients: Z = K_n W_n^1/2, the centres carry the frequency weights.
+    """
+    xp = _array.namespace(gram.X)
+    C = _array.indices(rows, gram.X)
+    if penalty == "coefficients":
+        root = xp.sqrt(xp.take(frequency, C, axis=0))
+        return Features(gram.columns(C) * root[None, :], rows, lambda w: root[:, None] * w)
+    block = gram.rows(C)
+    K_nn = xp.take(block, C, axis=1)
+    largest = float(xp.max(xp.linalg.diagonal(K_nn)))
+    corner, kept = _array.pivoted_cholesky(K_nn, len(rows) * _array.eps(gram.X) * largest)
+    if len(kept) == 0:  # a kernel that vanishes on every centre
+        return Features(gram.columns(C)[:, :1], rows[:1], lambda w: w)
+    block = xp.take(block, _array.indices(kept, gram.X), axis=0)
+    return Features(
+        _array.solve_lower(corner, block).T,
+        rows[kept],
+        lambda w: _array.solve_lower(corner, w, transposed=True),
+    )
+
+
+def choose_rows(
+    basis: str,
+    n_components: int,
+    gram: Gram,
+    weight: Array,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """Rows of the centres: drawn by weight ("random"), or as pivots of the kernel ("pivoted")."""
+    if basis == "random":
+        p = np.asarray(_array.to_numpy(weight), dtype=np.float64)
+        return np.sort(rng.choice(gram.n, size=n_components, replace=False, p=p / p.sum()))
+    factor = low_rank(gram, weight, 0.0, rng, max_rank=n_components)
+    assert factor is not None  # a rank limit never gives up
+    return np.sort(factor.pivots)

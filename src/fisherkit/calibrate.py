@@ -1,0 +1,90 @@
+"""Probabilities from leave-one-out decisions.
+
+One slope a > 0 turns decisions d into probabilities, sigmoid(a d) for two classes and
+softmax(a d) for more. It minimises the (weighted) log-loss of the leave-one-out decisions against
+Platt's targets, which keep it finite when the classes are separable. There is no intercept, so
+the most probable class is always the one decided.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.coding import Rule
+from fisherkit.ridge import Ridge
+from fisherkit.select import newton
+from fisherkit.weights import Weights
+
+SLOPE_BOUNDS = (1e-3, 1e6)
+
+
+def loo_decisions(ridge: Ridge, rule: Rule, indicator: Array) -> tuple[Array, Array]:
+    """Decisions for each row by the model that left it out, rule included; (n, k).
+
+    Also says, for each row, whether that model had seen the row's class at all.
+    """
+    xp = _array.namespace(indicator)
+    weights = ridge.weights
+    loo = ridge.leave_one_out()
+    counts = xp.sum(weights.v[:, None] * indicator, axis=0)
+    left = counts[None, :] - weights.delta[:, None] * indicator
+    left = xp.where(left > 1e-9 * counts[None, :], left, xp.zeros_like(left))
+    scatter = ridge.loo_scatter(loo) if rule.kind == "lda" else None
+    known = xp.sum(left * indicator, axis=1) > 0
+    return rule.decide(ridge.Y - loo, left, scatter), known
+
+
+def fit_slope(
+    decisions: Array, known: Array, indicator: Array, weights: Weights, *, balanced: bool
+) -> float:
+    """The slope a; ``balanced`` gives every class the same total weight.
+
+    Targets: (n_k + 1)/(n_k + C) for a row's own class k, 1/(n_k + C) for each of the others.
+    Rows that are not ``known`` are left aside: the model without them never saw their class.
+    """
+    xp = _array.namespace(decisions)
+    n_classes = indicator.shape[1]
+    own = indicator @ xp.sum(weights.frequency[:, None] * indicator, axis=0)
+    target = (indicator * own[:, None] + 1) / (own[:, None] + n_classes)
+    if decisions.shape[1] == 1:
+        decisions = xp.concat([xp.zeros_like(decisions), decisions], axis=1)
+    weight = weights.v * xp.astype(known, weights.v.dtype)
+    if balanced:
+        weight = weight / (indicator @ xp.sum(weights.v[:, None] * indicator, axis=0))
+    total = float(xp.sum(weight))
+    if total <= 0:
+        return 1.0
+    share = weight / total
+
+    def derivatives(log_a: float) -> tuple[float, float, float]:
+        a = math.exp(log_a)
+        logits = a * decisions
+        top = xp.max(logits, axis=1, keepdims=True)
+        mass = xp.exp(logits - top)
+        norm = xp.sum(mass, axis=1, keepdims=True)
+        p = mass / norm
+        log_norm = (xp.log(norm) + top)[:, 0]
+        mean = xp.sum(p * decisions, axis=1)
+        spread = xp.sum(p * decisions**2, axis=1) - mean**2
+        slope = mean - xp.sum(target * decisions, axis=1)
+        value = float(xp.sum(share * (log_norm - xp.sum(target * logits, axis=1))))
+        first = float(xp.sum(share * slope))
+        second = float(xp.sum(share * spread))
+        return value, a * first, a * first + a * a * second  # in log a
+
+    lower, upper = (math.log(bound) for bound in SLOPE_BOUNDS)
+    return math.exp(newton(derivatives, 0.0, lower, upper))
+
+
+def probabilities(decisions: Array, slope: float) -> Array:
+    """(n, c) probabilities of decisions (n, 1) or (n, c)."""
+    xp = _array.namespace(decisions)
+    if decisions.shape[1] == 1:
+        half = decisions / 2
+        decisions = xp.concat([-half, half], axis=1)
+    logits = slope * decisions
+    logits = logits - xp.max(logits, axis=1, keepdims=True)
+    mass = xp.exp(logits)
+    return mass / xp.sum(mass, axis=1, keepdims=True)

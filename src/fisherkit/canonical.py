@@ -1,0 +1,311 @@
+"""The canonical form: decompose once, ask many questions.
+
+A kernel discriminant minimises  sum_i v_i (y_i - f(x_i) - b)^2 + mu * penalty  over f. With
+whitening by s = sqrt(v), the part that depends on the data is one positive semi-definite matrix G~,
+
+    penalty        centres   G~                        f(x)
+    rkhs           all       s K s                     k(x)' s alpha~
+    rkhs           n         s K_n K_nn^+ K_n' s       k_n(x)' K_nn^+ K_n' s alpha~
+    coefficients   all       s K W K s                 k(x)' W K s alpha~
+    coefficients   n         s K_n W_n K_n' s          k_n(x)' W_n K_n' s alpha~
+
+and the bias is folded into it: free, the direction s is projected out; penalized, s s' is added.
+Let G~ = U diag(lam) U' with orthonormal columns U (n, r), and P the projection that remains. Then
+
+    B(mu) = I - H~ = (P - U U') + U diag(c) U',        c = mu / (lam + mu)
+
+is the residual maker: B y~ are the residuals, and leaving out row i, or the rows of a group,
+
+    y_i - f_(i)(x_i) = (B y~)_i / (s_i B_ii),          (y - f_(G))_G = B_GG^-1 (B y~)_G / s_G.
+
+This is the A form (B = mu A): sums of positive terms, no 1 - h subtraction, accurate for any mu.
+Its derivatives in log mu replace c by c' = c (1 - c) and c'' = c (1 - c)(1 - 2 c).
+
+Cost: the decomposition O(n^3) or O(n r^2); then O(n r) for another mu or another labelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.weights import Weights
+
+MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
+
+
+def mu_floor(unit: float, reference: Array) -> float:
+    """The smallest mu that a search may reach, for a model on the rows of ``reference``."""
+    return max(MU_FLOOR, 10 * reference.shape[0] * _array.eps(reference)) * unit
+
+
+class NotPositiveError(ValueError):
+    """The kernel matrix has a negative eigenvalue beyond rounding."""
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """G~ = U diag(lam) U' with the bias folded in; see the module docstring.
+
+    Attributes
+    ----------
+    U : (n, r)
+        Orthonormal eigenvectors; orthogonal to ``weights.root`` for a free bias.
+    lam : (r,)
+        Eigenvalues, not negative.
+    rest : (n,) or None
+        Diagonal of P - U U'; ``None`` where U spans all that P leaves.
+    right : (m, r) or None
+        Weights of the m features are right @ (xi / (lam + mu)); ``None``: the dual form s * U.
+    lift : callable or None
+        Takes feature weights (m, k) to coefficients of the centres; ``None``: they are equal.
+    bias_row : (r,) or None
+        The bias is  [mean y for a free bias] - bias_row @ (xi / (lam + mu)).
+    unit : float
+        tr(G)/n, the natural unit of mu.
+    tolerance : float
+        Trace of what a low-rank factorisation left out of G~; 0 for an exact form.
+    """
+
+    U: Array
+    lam: Array
+    rest: Array | None
+    weights: Weights
+    bias: str
+    right: Array | None
+    lift: Callable[[Array], Array] | None
+    bias_row: Array | None
+    unit: float
+    tolerance: float = 0.0
+
+    @property
+    def rank(self) -> int:
+        return self.lam.shape[0]
+
+    @classmethod
+    def from_gram(
+        cls, K: Array, weights: Weights, bias: str, *, known_positive: bool = True
+    ) -> Canonical:
+        """All eigenvectors of s K s (rkhs penalty, every row a centre). Consumes K; O(n^3).
+
+        A free bias is projected out by a rank-two update that also gives the direction s an
+        eigenvalue above all others: its eigenvector is the last one and is dropped.
+        """
+        K, unit = whiten(K, weights)
+        floor = mu_floor(unit, K)
+        if not known_positive:
+            _check_positive(K, floor)
+        s = weights.root
+        bias_row = None
+        if bias == "free":
+            K, centre = _project_out(K, s)
+        elif bias == "penalized":
+            rank_two_update(K, s, 0.5 * s)
+        lam, U = _array.eigh(K)
+        if bias == "free":
+            lam, U = lam[:-1], U[:, :-1]
+            bias_row = centre @ U
+        elif bias == "penalized":
+            bias_row = -(s @ U)
+        if float(lam[0]) < -floor:
+            raise NotPositiveError(_indefinite(float(lam[0]), floor))
+        lam = _array.clip_in_place(lam, lower=0.0)
+        return cls(U, lam, None, weights, bias, None, None, bias_row, unit)
+
+    @classmethod
+    def from_features(
+        cls,
+        Z: Array,
+        weights: Weights,
+        bias: str,
+        *,
+        lift: Callable[[Array], Array] | None = None,
+    ) -> Canonical:
+        """G = Z Z' for features Z (n, m): singular values, never Z'Z. Cost O(n m^2)."""
+        xp = _array.namespace(Z)
+        s = weights.root[:, None]
+        Z = Z * s
+        unit = trace_unit(float(xp.sum(Z * Z)), weights)
+        mean = None
+        if bias == "free":
+            mean = xp.sum(Z * s, axis=0) / weights.mass
+            Z = Z - s * mean
+        elif bias == "penalized":
+            Z = xp.concat([Z, s], axis=1)
+        U, sigma, Wt = xp.linalg.svd(Z, full_matrices=False)
+        keep = sigma > max(Z.shape) * _array.eps(Z) * sigma[0]
+        r = min(int(xp.sum(xp.astype(keep, xp.int64))), Z.shape[0] - (bias == "free"))
+        U, sigma, W = U[:, :r], sigma[:r], Wt[:r, :].T
+        return cls._thin(U, sigma, W, weights, bias, lift, mean, unit, 0.0)
+
+    @classmethod
+    def from_low_rank(
+        cls,
+        L: Array,
+        weights: Weights,
+        bias: str,
+        *,
+        lift: Callable[[Array], Array],
+        left_out: float,
+        cut: float,
+    ) -> Canonical:
+        """G = L'L for a factor L (r, n) of K, consumed; eigenvalues of L L', O(n r^2).
+
+        Eigenvalues are dropped, smallest first, while their sum stays below ``cut``;
+        ``left_out`` is the trace that the factorisation of K already lacks. Squaring the factor
+        is safe here: what it blurs lies below the tolerance, not below mu.
+        """
+        xp = _array.namespace(L)
+        s = weights.root[None, :]
+        if not weights.uniform:
+            L *= s
+        unit = trace_unit(float(xp.sum(L * L)) + left_out, weights)
+        mean = None
+        if bias == "free":
+            mean = xp.sum(L * s, axis=1) / weights.mass
+            L -= mean[:, None] * s
+        elif bias == "penalized":
+            L = xp.concat([L, s + xp.zeros_like(L[:1, :])], axis=0)
+        lam, W = _array.small_eigh(L @ L.T)
+        lam = xp.clip(lam, 0.0, None)
+        dropped = int(xp.sum(xp.astype(xp.cumulative_sum(lam) <= cut, xp.int64)))
+        dropped = max(dropped, L.shape[0] + (bias == "free") - L.shape[1], 0)
+        dropped += int(xp.sum(xp.astype(lam[dropped:] <= 0, xp.int64)))
+        tolerance = left_out + float(xp.sum(lam[:dropped]))
+        lam, W = lam[dropped:], W[:, dropped:]
+        sigma = xp.sqrt(lam)
+        U = ((W / sigma).T @ L).T
+        return cls._thin(U, sigma, W, weights, bias, lift, mean, unit, tolerance)
+
+    @classmethod
+    def _thin(
+        cls,
+        U: Array,
+        sigma: Array,
+        W: Array,
+        weights: Weights,
+        bias: str,
+        lift: Callable[[Array], Array] | None,
+        mean: Array | None,
+        unit: float,
+        tolerance: float,
+    ) -> Canonical:
+        """Assemble from the thin singular value decomposition U diag(sigma) W' of the features."""
+        scaled = W * sigma
+        bias_row = None
+        if bias == "free":
+            bias_row = mean @ scaled
+        elif bias == "penalized":
+            bias_row = -scaled[-1, :]
+            scaled = scaled[:-1, :]
+        rest = None
+        if U.shape[1] + (bias == "free") < U.shape[0]:
+            rest = _remainder(U, weights, bias)
+        return cls(U, sigma**2, rest, weights, bias, scaled, lift, bias_row, unit, tolerance)
+
+    def shrinkage(self, mu: float) -> Array:
+        """c = mu/(lam + mu), (r,)."""
+        return mu / (self.lam + mu)
+
+    def project(self, Y: Array) -> tuple[Array, Array | None]:
+        """Whitened targets in canonical coordinates, and what lies outside of U (or ``None``)."""
+        xp = _array.namespace(Y)
+        s = self.weights.root[:, None]
+        whitened = s * Y
+        xi = self.U.T @ whitened
+        if self.rest is None:
+            return xi, None
+        if self.bias == "free":
+            whitened = whitened - s * self.weights.mean(Y)
+        outside = whitened - self.U @ xi
+        # A row with leverage one has no part outside; rounding there would swamp small mu.
+        return xi, xp.where((self.rest > 0)[:, None], outside, xp.zeros_like(outside))
+
+
+def _remainder(U: Array, weights: Weights, bias: str) -> Array:
+    """Diagonal of P - U U', with rounding cleared away (a row of leverage one has none)."""
+    xp = _array.namespace(U)
+    inside = xp.concat(
+        [xp.sum(U[rows, :] ** 2, axis=1) for rows in _array.row_blocks(*U.shape)], axis=0
+    )
+    rest = 1 - inside
+    if bias == "free":
+        rest = rest - weights.v / weights.mass
+    return xp.where(rest < 4 * U.shape[0] * _array.eps(U), xp.zeros_like(rest), rest)
+
+
+def trace_unit(trace: float, weights: Weights) -> float:
+    """tr(G~)/n; one where the kernel vanishes."""
+    unit = trace / weights.total
+    if not np.isfinite(unit):
+        raise ValueError(
+            f"The kernel values overflow: their mean diagonal is {unit}. Scale the features, "
+            "for example with sklearn.preprocessing.StandardScaler."
+        )
+    return unit if unit > 0 else 1.0
+
+
+def whiten(K: Array, weights: Weights) -> tuple[Array, float]:
+    """s K s in place, and tr(G~)/n."""
+    xp = _array.namespace(K)
+    s = weights.root
+    if not weights.uniform:
+        K *= s[:, None]
+        K *= s[None, :]
+    return K, trace_unit(float(xp.sum(xp.linalg.diagonal(K))), weights)
+
+
+def _project_out(K: Array, s: Array) -> tuple[Array, Array]:
+    """P K P + sigma e e' in place with e = s/|s|, sigma above every eigenvalue; and K e / |s|."""
+    xp = _array.namespace(K)
+    norm = float(xp.sum(s * s)) ** 0.5
+    e = s / norm
+    Ke = K @ e
+    row_sums = [
+        float(xp.max(xp.sum(xp.abs(K[rows, :]), axis=1))) for rows in _array.row_blocks(*K.shape)
+    ]
+    sigma = 2 * max(row_sums)  # the largest absolute row sum bounds every eigenvalue
+    rank_two_update(K, e, (0.5 * (float(e @ Ke) + sigma)) * e - Ke)
+    return K, Ke / norm
+
+
+def rank_two_update(M: Array, a: Array, b: Array) -> None:
+    """M += a b' + b a' in place, by blocks of rows: no extra n x n array."""
+    for rows in _array.row_blocks(M.shape[0], M.shape[1]):
+        M[rows, :] += a[rows, None] * b[None, :] + b[rows, None] * a[None, :]
+
+
+def add_to_diagonal(M: Array, value: float) -> None:
+    if _array.is_numpy(M):
+        M.flat[:: M.shape[0] + 1] += value
+        return
+    M += value * _array.like(np.eye(M.shape[0]), M)
+
+
+def require_positive(K: Array, weights: Weights) -> None:
+    """Raise `NotPositiveError` if K has a negative eigenvalue beyond rounding. Consumes K."""
+    K, unit = whiten(K, weights)
+    _check_positive(K, mu_floor(unit, K))
+
+
+def _check_positive(K: Array, tolerance: float) -> None:
+    """Raise if K has an eigenvalue below -tolerance; n^3/3 flops where it has not."""
+    xp = _array.namespace(K)
+    shifted = K + 0.0
+    add_to_diagonal(shifted, tolerance)
+    if not _array.is_positive_definite(shifted):
+        smallest = float(xp.min(xp.linalg.eigvalsh(K)))
+        if smallest < -tolerance:
+            raise NotPositiveError(_indefinite(smallest, tolerance))
+
+
+def _indefinite(smallest: float, tolerance: float) -> str:
+    return (
+        f"The kernel matrix is not positive semi-definite: its smallest eigenvalue is "
+        f"{smallest:.6g}, below the tolerance of {-tolerance:.3g}. Use a positive semi-definite "
+        "kernel, or clip the negative eigenvalues of a precomputed one."
+    )

@@ -1,0 +1,170 @@
+"""Labels to targets, and scores back to decisions and labels.
+
+Two classes are coded +-1 in one column, more as 0/1 indicators. A `Rule` turns scores f into
+decisions, one per class (or one signed number for two classes), by an affine map
+
+    decision = f @ matrix + offset
+
+whose parts depend only on the class counts n_k and on the residual scatter E = Y'(I - H)Y, so that
+the same code serves the model fitted to all rows and every model with rows left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+
+
+def encode(y: Any, reference: Array) -> tuple[Any, Array]:
+    """Sorted classes (in the namespace of y) and the class index of each row (beside reference)."""
+    if _array.is_array_api(y) and not _array.is_numpy(y):
+        xp = _array.namespace(y)
+        unique = xp.unique_inverse(y)
+        index = xp.reshape(unique.inverse_indices, (-1,))
+        return unique.values, _array.like(index, reference, dtype=_array.namespace(reference).int64)
+    classes, index = np.unique(np.asarray(y), return_inverse=True)
+    return classes, _array.indices(index, reference)
+
+
+def decode(classes: Any, index: Array) -> Any:
+    """Labels of class indices, in the namespace of the labels seen in fit."""
+    if _array.is_numpy(classes):
+        return classes[_array.to_numpy(index)]
+    return _array.namespace(classes).take(classes, index, axis=0)
+
+
+def winners(decisions: Array) -> Array:
+    """Index of the class decided for each row of decisions (n, 1) or (n, c)."""
+    xp = _array.namespace(decisions)
+    if decisions.shape[1] == 1:
+        return xp.astype(decisions[:, 0] > 0, xp.int64)
+    return xp.argmax(decisions, axis=1)
+
+
+def indicators(index: Array, n_classes: int, reference: Array) -> Array:
+    """0/1 membership (n, c)."""
+    xp = _array.namespace(index)
+    classes = _array.indices(np.arange(n_classes), reference)
+    return xp.astype(index[:, None] == classes[None, :], reference.dtype)
+
+
+def targets(index: Array, n_classes: int, reference: Array) -> Array:
+    """+-1 codes (n, 1) for two classes, indicators (n, c) otherwise."""
+    Y = indicators(index, n_classes, reference)
+    return Y[:, 1:] * 2 - 1 if n_classes == 2 else Y
+
+
+@dataclass(frozen=True)
+class Rule:
+    """From scores to decisions.
+
+    ``kind`` is "binary" (f - t), "ovr" (indicator scores as they are) or "lda" (the penalised-LDA
+    rule on the indicator scores, which needs a free bias). ``balanced`` treats classes as equally
+    likely: t is the mean label, indicator scores lose the class shares, LDA has equal priors.
+    """
+
+    kind: str
+    balanced: bool
+
+    def affine(self, counts: Array, scatter: Array | None) -> tuple[Array | None, Array]:
+        """Matrix (..., c, c) (``None`` for the identity) and offset (..., k) of the rule.
+
+        ``counts`` (..., c) are the class counts n_k of the rows trained on, ``scatter``
+        (..., c, c) is E; leading axes index models with rows left out.
+        """
+        xp = _array.namespace(counts)
+        if self.kind == "lda":
+            return _lda(counts, scatter, balanced=self.balanced)
+        shares = counts / xp.sum(counts, axis=-1, keepdims=True)
+        if self.kind == "binary":
+            shares = shares[..., 1:] - shares[..., :1]  # the mean label
+        return None, -shares if self.balanced else xp.zeros_like(shares)
+
+    def decide(self, scores: Array, counts: Array, scatter: Array | None) -> Array:
+        """Decisions for scores (n, k) under one model, or row by row under n models."""
+        xp = _array.namespace(scores)
+        matrix, offset = self.affine(counts, scatter)
+        if matrix is None:
+            return scores + offset
+        if len(matrix.shape) == 2:
+            return scores @ matrix + offset
+        decisions = xp.sum(scores[:, :, None] * matrix, axis=1) + offset
+        return _demote_absent(decisions, counts)
+
+
+def _lda(counts: Array, scatter: Array, *, balanced: bool) -> tuple[Array, Array]:
+    """Penalised LDA as an affine rule on indicator scores (specification of the LDA rule).
+
+    With l = sum n_k, ybar = n/l and (D - Q)^-1 = S + 11'/l, S = Pi E^+ Pi', Pi = I - 1 n'/l:
+
+        delta(x) = l [ (f - ybar)' S - (diag S + 1/l - 1/n_k)/2 ] + log(n_k / l)
+
+    S is found without cancellation: E 1 = 0, so any kappa > 0 gives
+    (E + kappa n n'/l)^-1 = S + 11'/(kappa l); kappa brings both terms to one scale.
+    Classes that are absent (n_k = 0) are decoupled.
+    """
+    xp = _array.namespace(counts)
+    present = xp.astype(counts > 0, counts.dtype)
+    n = counts * present
+    total = xp.sum(n, axis=-1, keepdims=True)
+    identity = _array.like(np.eye(counts.shape[-1]), counts)
+    pair = present[..., :, None] * present[..., None, :]
+    E = scatter * pair
+    trace = xp.sum(E * identity, axis=(-2, -1))[..., None]
+    kappa = xp.where(trace > 0, trace, xp.ones_like(trace)) / total
+    absent = (1 - present)[..., None] * identity
+    outer = n[..., :, None] * n[..., None, :]
+    inverse = xp.linalg.inv(E + absent + (kappa / total)[..., None] * outer)
+    S = (inverse - 1 / (kappa * total)[..., None]) * pair
+    diagonal = xp.sum(S * identity, axis=-1)
+    safe = xp.where(n > 0, n, xp.ones_like(n))
+    mean_term = xp.sum((n / total)[..., :, None] * S, axis=-2)
+    offset = -total * mean_term - 0.5 * (total * diagonal + 1 - total / safe)
+    if not balanced:
+        offset = offset + xp.log(safe / total)
+    return total[..., None] * S, offset
+
+
+def _demote_absent(decisions: Array, counts: Array) -> Array:
+    """Rank a class that the left-out model never saw last, by a factor of n in probability."""
+    xp = _array.namespace(decisions)
+    present = counts > 0
+    if bool(xp.all(present)):
+        return decisions
+    lowest = xp.min(
+        xp.where(present, decisions, xp.full_like(decisions, float("inf"))),
+        axis=1,
+        keepdims=True,
+    )
+    return xp.where(present, decisions, lowest - xp.log(xp.sum(counts, axis=1, keepdims=True) + 1))
+
+
+def discriminant_axes(counts: Array, scatter: Array) -> Array:
+    """Discriminant coordinates as a map from indicator scores: z = (F - ybar) @ axes, (c, c-1).
+
+    With e_j, epsilon_j the eigenpairs of D^-1/2 E D^-1/2 orthogonal to sqrt(n) (epsilon_j is one
+    minus the squared canonical correlation), z_j = (F - ybar) D^-1/2 e_j sqrt(l/(eps_j (1-eps_j)))
+    has unit within-class variance and delta_k = z'm_k - |m_k|^2/2 + log prior. Columns are ordered
+    by canonical correlation; the class with the largest mean on an axis is on its positive side.
+    """
+    xp = _array.namespace(counts)
+    root = xp.sqrt(counts)
+    total = float(xp.sum(counts))
+    trivial = (root / total**0.5)[:, None]
+    scaled = scatter / (root[:, None] * root[None, :])
+    projector = _array.like(np.eye(counts.shape[0]), counts) - trivial @ trivial.T
+    scaled = projector @ scaled @ projector
+    bound = 1 + float(xp.linalg.matrix_norm(scaled))
+    epsilon, vectors = _array.small_eigh(scaled + bound * (trivial @ trivial.T))
+    epsilon, vectors = epsilon[:-1], vectors[:, :-1]  # the trivial axis has the largest eigenvalue
+    tiny = 1e4 * _array.eps(counts)
+    epsilon = xp.clip(epsilon, tiny, 1 - tiny)
+    axes = vectors / root[:, None]
+    largest = xp.argmax(xp.abs(axes), axis=0)
+    sign = _array.like([float(axes[int(largest[j]), j]) >= 0 for j in range(axes.shape[1])], counts)
+    return axes * (2 * sign - 1) * xp.sqrt(total / (epsilon * (1 - epsilon)))

@@ -1,0 +1,380 @@
+"""The scikit-learn estimators: the words users know, translated to the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import (
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+from sklearn.utils.multiclass import check_classification_targets
+
+from fisherkit import _array, coding, validation
+from fisherkit._array import Array
+from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
+from fisherkit.criteria import CRITERIA
+from fisherkit.kernel_model import KernelModel, Task, interleave, take_rows
+from fisherkit.ridge import Ridge
+from fisherkit.weights import Weights
+
+THRESHOLDS = ("prior", "balanced")
+MULTICLASS = ("lda", "ovr")
+
+
+class KernelFisherClassifier(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, KernelModel
+):
+    """Optimally regularised kernel Fisher discriminant (LS-SVM, kernel ridge) that tunes itself.
+
+    Minimises ``sum_i w_i (y_i - f(x_i) - b)^2 + mu * penalty`` on class codes. One decomposition
+    of the kernel matrix prices every mu by exact leave-one-out; by default the kernel width is
+    chosen by the same criterion.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        A name of ``sklearn.metrics.pairwise``, "precomputed", or a callable of two rows.
+    gamma : {"loo", "scale", "median"} or float, default="loo"
+        Kernel coefficient (``exp(-gamma |x - x'|^2)`` for rbf); ignored by kernels without one.
+        "loo" chooses it together with mu.
+    degree, coef0 : float, default=3, 1.0
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        Extra arguments of a callable kernel.
+    penalty : {"rkhs", "coefficients"}, default="rkhs"
+        ``mu f'K^-1 f`` (LS-SVM, kernel ridge) or ``mu alpha'alpha`` (KFD of the papers).
+    bias : {"free", "penalized", "none"}, default="free"
+        Whether f has an intercept, and whether the penalty includes it.
+    regularization : "loo" or float, default="loo"
+        The absolute mu, or the rule that chooses it.
+    criterion : {"press", "log_loss", "error", "smoothed_error"} or callable, default="press"
+        What selection minimises on held-out rows. A callable ``loss(y, decision, sample_weight)``
+        is priced on the grid of mu; decisions of more than two classes are indicator scores.
+    cv : int, splitter or iterable, default=None
+        ``None`` is leave-one-out; otherwise closed-form cross-validation on these folds chooses
+        the hyper-parameters. `loo_decision_` and the calibration stay leave-one-out.
+    threshold : {"prior", "balanced"}, default="prior"
+        "balanced" decides as if the classes were equally frequent.
+    multiclass : {"lda", "ovr"}, default="lda"
+        From three classes on: the penalised-LDA rule on the scores (needs ``bias="free"``), or
+        the largest indicator score.
+    basis : {"auto", "full", "pivoted", "random"} or array of row indices, default="auto"
+        Rows that serve as centres. "auto" uses every row, through a low-rank factorisation where
+        the kernel matrix allows it (then `basis_indices_` holds its pivots).
+    n_components : int, default=None
+        Number of centres for "pivoted" and "random"; with "auto" it means "pivoted".
+    class_weight : dict, "balanced" or None, default=None
+        Cost of each class, multiplied with the sample weights.
+    random_state : int, RandomState or None, default=None
+        For random pivots and centres.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    dual_coef_ : (m,) for two classes, otherwise (n_classes, m)
+        ``f(x) = k(x, centres) @ dual_coef_.T + intercept_``.
+    intercept_ : scalar or (n_classes,)
+    basis_indices_ : (m,)
+        Rows of the training data that are centres.
+    regularization_ : float
+        The mu in use.
+    gamma_ : float or None
+    loo_decision_ : (n,) or (n, n_classes)
+        Decision for each training row by the model fitted without it.
+    selection_ : Selection
+        What was chosen, why the search ended there, and every model priced.
+
+    Notes
+    -----
+    Leave-one-out is exact: for the rkhs penalty it equals refits without the row; for the
+    coefficients penalty, and for a chosen basis, it equals refits with the centres kept (it is
+    conditional on them). Hyper-parameters are those of the full fit.
+
+    ``sample_weight`` counts copies: a weight of 2 equals the row twice, 0 its absence.
+
+    Features are not scaled: put a scaler in front.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fisherkit import KernelFisherClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), KernelFisherClassifier()).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    >>> model[-1].selection_.status.name
+    'INTERIOR'
+    """
+
+    def __init__(
+        self,
+        kernel="rbf",
+        *,
+        gamma="loo",
+        degree=3,
+        coef0=1.0,
+        kernel_params=None,
+        penalty="rkhs",
+        bias="free",
+        regularization="loo",
+        criterion="press",
+        cv=None,
+        threshold="prior",
+        multiclass="lda",
+        basis="auto",
+        n_components=None,
+        class_weight=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.penalty = penalty
+        self.bias = bias
+        self.regularization = regularization
+        self.criterion = criterion
+        self.cv = cv
+        self.threshold = threshold
+        self.multiclass = multiclass
+        self.basis = basis
+        self.n_components = n_components
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, *, groups=None):
+        """Choose the hyper-parameters and fit.
+
+        Parameters
+        ----------
+        X : (n, d), or (n, n) for a precomputed kernel
+        y : (n,)
+            Labels of any type.
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+        groups : (n,), default=None
+            Passed to the splitter given as ``cv``.
+
+        Returns
+        -------
+        self
+        """
+        task = self._prepare(X, y, sample_weight, groups)
+        tuned = task.tune()
+        rule = task.rule
+        self.classes_ = task.classes
+        self._store(task, tuned)
+        self._set_rule(tuned.ridge, rule, task.indicator)
+        decisions, known = loo_decisions(tuned.ridge, rule, task.indicator)
+        self._slope = fit_slope(
+            decisions, known, task.indicator, task.problem.weights, balanced=rule.balanced
+        )
+        if task.dropped is not None:  # a row of weight 0 is not part of the fit
+            absent = self._decide(self._raw_scores(task.dropped))
+            decisions = interleave(decisions, absent, task.kept)
+        self.loo_decision_ = decisions[:, 0] if task.flat else decisions
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Task:
+        """Validate, encode labels and weights; everything short of fitting."""
+        if not callable(self.criterion):
+            validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
+        validation.one_of("threshold", self.threshold, THRESHOLDS)
+        validation.one_of("multiclass", self.multiclass, MULTICLASS)
+        X, y = self._validate(X, y)
+        check_classification_targets(y)
+        frequency, kept = validation.frequencies(sample_weight, X)
+        frequency, y = take_rows(frequency, kept), take_rows(y, kept)
+        classes, index = coding.encode(y, X)
+        n_classes = classes.shape[0]
+        if n_classes < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes in y among the rows of "
+                f"positive weight; got only one class: {classes[0]!r}."
+            )
+        kind = "binary" if n_classes == 2 else self.multiclass
+        if kind == "lda" and self.bias != "free":
+            raise ValueError(
+                f"multiclass='lda' needs bias='free'; got bias={self.bias!r}. Use multiclass='ovr'."
+            )
+        cost = validation.class_costs(self.class_weight, classes, index, frequency)
+        return self._task(
+            X,
+            coding.targets(index, n_classes, X),
+            y,
+            Weights(frequency, cost),
+            kept,
+            groups,
+            criterion=self.criterion,
+            rule=coding.Rule(kind, self.threshold == "balanced"),
+            classes=classes,
+            indicator=coding.indicators(index, n_classes, X),
+            flat=kind == "binary",
+        )
+
+    def _set_rule(self, ridge: Ridge, rule: coding.Rule, indicator: Array) -> None:
+        """From scores to decisions and to discriminant coordinates."""
+        xp = _array.namespace(indicator)
+        counts = xp.sum(ridge.weights.v[:, None] * indicator, axis=0)
+        scatter = ridge.scatter
+        self._matrix, self._offset = rule.affine(counts, scatter)
+        if rule.kind == "binary":  # of the two indicators, from that of the code
+            scatter = scatter / 4 * _array.like([[1.0, -1.0], [-1.0, 1.0]], scatter)
+        self._axes = coding.discriminant_axes(counts, scatter)
+        self._shares = counts / xp.sum(counts)
+        self._n_features_out = self._axes.shape[1]
+
+    def _decide(self, scores: Array) -> Array:
+        return (scores if self._matrix is None else scores @ self._matrix) + self._offset
+
+    def decision_function(self, X):
+        """Decision for each row: positive for ``classes_[1]``, or one score per class.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        (n,) for two classes, otherwise (n, n_classes)
+        """
+        decisions = self._decide(self._scores(X, "decision_function"))
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+    def predict(self, X):
+        """Predicted label of each row of X (n, d); (n,)."""
+        decisions = self._decide(self._scores(X, "predict"))
+        return coding.decode(self.classes_, coding.winners(decisions))
+
+    def predict_proba(self, X):
+        """Probability of each class, calibrated on leave-one-out decisions; (n, n_classes)."""
+        return probabilities(self._decide(self._scores(X, "predict_proba")), self._slope)
+
+    def transform(self, X):
+        """Discriminant coordinates with unit within-class variance; (n, n_classes - 1).
+
+        Columns are ordered by canonical correlation. Two classes: positive towards
+        ``classes_[1]``; otherwise the class farthest out on an axis is on its positive side.
+        """
+        scores = self._scores(X, "transform")
+        if scores.shape[1] == 1:
+            xp = _array.namespace(scores)
+            scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
+        return (scores - self._shares) @ self._axes
+
+
+class KernelRidgeCV(RegressorMixin, KernelModel):
+    """Kernel ridge regression that chooses its regularisation and kernel width by leave-one-out.
+
+    The regression sibling of `KernelFisherClassifier`: same decomposition, PRESS criterion, one mu
+    for all outputs. With numbers for ``gamma`` and ``regularization`` and ``bias="none"`` it is
+    scikit-learn's ``KernelRidge``.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params, penalty, bias, regularization, cv, basis, \
+n_components, random_state
+        As in `KernelFisherClassifier`.
+
+    Attributes
+    ----------
+    dual_coef_ : (m,) or (n_outputs, m)
+    intercept_ : scalar or (n_outputs,)
+    basis_indices_ : (m,)
+    regularization_ : float
+    gamma_ : float or None
+    loo_prediction_ : (n,) or (n, n_outputs)
+        Prediction for each training row by the model fitted without it.
+    selection_ : Selection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fisherkit import KernelRidgeCV
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> model = KernelRidgeCV().fit(X, y)
+    >>> bool(np.max(np.abs(model.predict(X) - y)) < 1e-3)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel="rbf",
+        *,
+        gamma="loo",
+        degree=3,
+        coef0=1.0,
+        kernel_params=None,
+        penalty="rkhs",
+        bias="free",
+        regularization="loo",
+        cv=None,
+        basis="auto",
+        n_components=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.penalty = penalty
+        self.bias = bias
+        self.regularization = regularization
+        self.cv = cv
+        self.basis = basis
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X, y, sample_weight=None, *, groups=None):
+        """Choose the hyper-parameters and fit.
+
+        Parameters
+        ----------
+        X : (n, d), or (n, n) for a precomputed kernel
+        y : (n,) or (n, n_outputs)
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+        groups : (n,), default=None
+            Passed to the splitter given as ``cv``.
+
+        Returns
+        -------
+        self
+        """
+        task = self._prepare(X, y, sample_weight, groups)
+        tuned = task.tune()
+        self._store(task, tuned)
+        prediction = task.problem.Y - tuned.ridge.leave_one_out()
+        if task.dropped is not None:  # a row of weight 0 is not part of the fit
+            prediction = interleave(prediction, self._raw_scores(task.dropped), task.kept)
+        self.loo_prediction_ = prediction[:, 0] if task.flat else prediction
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Task:
+        """Validate targets and weights; everything short of fitting."""
+        X, y = self._validate(X, y, multi_output=True, y_numeric=True)
+        xp = _array.namespace(X)
+        y = _array.like(y, X)
+        frequency, kept = validation.frequencies(sample_weight, X)
+        frequency = take_rows(frequency, kept)
+        Y = take_rows(xp.reshape(y, (y.shape[0], -1)), kept)
+        weights = Weights(frequency, xp.ones_like(frequency))
+        return self._task(X, Y, None, weights, kept, groups, flat=len(y.shape) == 1)
+
+    def predict(self, X):
+        """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs)."""
+        scores = self._scores(X, "predict")
+        return scores[:, 0] if len(self.dual_coef_.shape) == 1 else scores

@@ -1,0 +1,229 @@
+"""What every kernel estimator shares: kernel and basis parameters, rows, tuning, scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fisherkit import _array, coding, validation
+from fisherkit._array import Array
+from fisherkit.basis import BASES
+from fisherkit.criteria import Criterion
+from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
+from fisherkit.tune import Problem, Tuned, tune
+from fisherkit.weights import Weights
+
+PENALTIES = ("rkhs", "coefficients")
+BIASES = ("free", "penalized", "none")
+GAMMA_RULES = ("loo", "scale", "median")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fit that is about to happen: validated rows of positive weight, and how to tune on them.
+
+    ``flat`` says that outputs have no second axis. ``classes``, ``indicator`` (n, c) and ``rule``
+    are ``None`` for a regression.
+    """
+
+    problem: Problem
+    mu: float | None
+    gamma: float | None
+    search_gamma: bool
+    kept: np.ndarray
+    dropped: Array | None
+    flat: bool = True
+    classes: Any = None
+    indicator: Array | None = None
+    rule: coding.Rule | None = None
+
+    def tune(self) -> Tuned:
+        return tune(self.problem, mu=self.mu, gamma=self.gamma, search_gamma=self.search_gamma)
+
+
+class KernelModel(BaseEstimator):
+    """What the classifier and the regressor share: kernel, rows, tuning, scores."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.array_api_support = True
+        return tags
+
+    def _kernel(self) -> Kernel:
+        if not callable(self.kernel):
+            validation.one_of("kernel", self.kernel, KERNELS, also=" or a callable")
+        return Kernel(
+            self.kernel, degree=self.degree, coef0=self.coef0, params=self.kernel_params or {}
+        )
+
+    def _rules_in_use(self) -> list[str]:
+        """The hyper-parameters in use that are chosen from the data, as ``name='rule'``."""
+        used = {"regularization": self.regularization}
+        if self._kernel().has_gamma:
+            used["gamma"] = self.gamma
+        return [f"{name}={value!r}" for name, value in used.items() if isinstance(value, str)]
+
+    def _validate(self, X: Any, y: Any, **options: Any) -> tuple[Array, Any]:
+        X, y = validate_data(self, X, y, dtype=_float_dtypes(X), ensure_min_samples=2, **options)
+        if self.kernel == "precomputed":
+            validation.precomputed(X)
+        else:
+            validation.mention_scales(X)
+        return X, y
+
+    def _task(
+        self,
+        X: Array,
+        Y: Array,
+        y: Any,
+        weights: Weights,
+        kept: np.ndarray,
+        groups: Any,
+        *,
+        criterion: Any = "press",
+        rule: coding.Rule | None = None,
+        **labels: Any,
+    ) -> Task:
+        """Assemble the task; X and y are whole, Y and weights belong to the kept rows."""
+        validation.one_of("penalty", self.penalty, PENALTIES)
+        validation.one_of("bias", self.bias, BIASES)
+        mu = validation.number_or_rule("regularization", self.regularization, ("loo",))
+        rng = check_random_state(self.random_state)
+        n = X.shape[0]
+        X, dropped = _split_rows(X, kept, pairwise=self.kernel == "precomputed")
+        kernel = self._kernel()
+        gamma, search_gamma = None, False
+        if kernel.has_gamma:
+            gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
+            search_gamma = self.gamma == "loo"
+            if self.gamma == "scale":
+                gamma = scale_gamma(X, weights.frequency)
+            elif self.gamma == "median":
+                gamma = median_gamma(X, weights.frequency, kernel, rng)
+        m = validation.component_count(self.n_components, X.shape[0])
+        basis, rows = "given", None
+        if isinstance(self.basis, str):
+            basis = validation.one_of(
+                "basis", self.basis, BASES, also=" or an array of row indices"
+            )
+            if basis == "auto" and m is not None:
+                basis = "pivoted"
+            if basis in ("pivoted", "random") and m is None:
+                raise ValueError(
+                    f"basis={basis!r} needs n_components, the number of centres; got None."
+                )
+        else:
+            rows = validation.centre_rows(self.basis, kept, n)
+        folds = None
+        if self.cv is not None and (mu is None or search_gamma):
+            folds = validation.folds_of(self.cv, X, y, groups, kept, n, classifier=rule is not None)
+        held_out = validation.held_out(
+            Y, y, weights, folds, balanced=rule is not None and rule.balanced
+        )
+        problem = Problem(
+            gram=Gram(X, replace(kernel, gamma=gamma)),
+            Y=Y,
+            weights=weights,
+            criterion=Criterion(criterion, held_out),
+            penalty=self.penalty,
+            bias=self.bias,
+            basis=basis,
+            n_components=m,
+            rows=rows,
+            rng=rng,
+        )
+        return Task(problem, mu, gamma, search_gamma, kept, dropped, rule=rule, **labels)
+
+    def _store(self, task: Task, tuned: Tuned) -> None:
+        """Fitted attributes of f."""
+        gram, ridge = task.problem.gram, tuned.ridge
+        xp = _array.namespace(gram.X)
+        centres = _array.indices(tuned.centres, gram.X)
+        self.gamma_ = tuned.selection.gamma
+        self.regularization_ = tuned.selection.mu
+        self.selection_ = tuned.selection
+        self._fitted_kernel = replace(gram.kernel, gamma=self.gamma_)
+        self.basis_indices_ = _array.indices(task.kept[tuned.centres], gram.X)
+        self._centres = None
+        if not gram.kernel.precomputed:
+            self._centres = xp.take(gram.X, centres, axis=0)
+        self.dual_coef_ = ridge.coef[:, 0] if task.flat else ridge.coef.T
+        self.intercept_ = ridge.intercept[0] if task.flat else ridge.intercept
+
+    def _scores(self, X: Any, method: str) -> Array:
+        """f(x) for each row, (n, k)."""
+        check_is_fitted(self)
+        self._check_namespace(X, method)
+        X = validate_data(self, X, reset=False, dtype=_float_dtypes(X))
+        return self._raw_scores(X)
+
+    def _raw_scores(self, X: Array) -> Array:
+        """f(x) for validated rows, in row blocks."""
+        xp = _array.namespace(X)
+        X = xp.astype(X, self.dual_coef_.dtype, copy=False)
+        flat = len(self.dual_coef_.shape) == 1
+        coef = self.dual_coef_[:, None] if flat else self.dual_coef_.T
+        parts = []
+        for rows in _array.row_blocks(X.shape[0], max(coef.shape[0], X.shape[1])):
+            if self._centres is None:
+                K = xp.take(X[rows, :], self.basis_indices_, axis=1)
+            else:
+                K = self._fitted_kernel.block(X[rows, :], self._centres)
+            parts.append(K @ coef)
+        return xp.concat(parts, axis=0) + xp.reshape(self.intercept_, (1, -1))
+
+    def _check_namespace(self, X: Any, method: str) -> None:
+        """Refuse rows of another array library than fit saw, as scikit-learn does."""
+        if not get_config()["array_api_dispatch"]:
+            return
+        names = [_array.library(self.dual_coef_), _array.library(X)]
+        if names[0] != names[1]:
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace "
+                "and the same device as those passed to fit(). Array namespaces used during fit "
+                f"({names[0]}) and {method} ({names[1]}) differ."
+            )
+
+
+def _float_dtypes(X: Any) -> Any:
+    """float64 for NumPy and whatever becomes NumPy; the floats of X's own namespace otherwise."""
+    if get_config()["array_api_dispatch"] and _array.library(X) != "numpy":
+        xp = _array.namespace(X)
+        return [xp.float64, xp.float32]
+    return np.float64
+
+
+def take_rows(values: Any, kept: np.ndarray) -> Any:
+    """Rows ``kept`` of an array of any namespace."""
+    if len(kept) == values.shape[0]:
+        return values
+    if _array.is_numpy(values):
+        return values[kept]
+    return _array.namespace(values).take(values, _array.indices(kept, values), axis=0)
+
+
+def _split_rows(X: Array, kept: np.ndarray, *, pairwise: bool) -> tuple[Array, Array | None]:
+    """Rows of positive weight, and the others (``None`` if there are none)."""
+    if len(kept) == X.shape[0]:
+        return X, None
+    dropped = take_rows(X, np.setdiff1d(np.arange(X.shape[0]), kept))
+    X = take_rows(X, kept)
+    if pairwise:
+        X = _array.namespace(X).take(X, _array.indices(kept, X), axis=1)
+    return X, dropped
+
+
+def interleave(inside: Array, outside: Array, kept: np.ndarray) -> Array:
+    """Values of kept and dropped rows back in the order of the data."""
+    xp = _array.namespace(inside)
+    n = inside.shape[0] + outside.shape[0]
+    order = np.concatenate([kept, np.setdiff1d(np.arange(n), kept)])
+    joined = xp.concat([inside, outside], axis=0)
+    return xp.take(joined, _array.indices(np.argsort(order), joined), axis=0)

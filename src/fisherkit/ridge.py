@@ -1,0 +1,337 @@
+"""Ridge fits in canonical form: coefficients, residuals, and every left-out prediction.
+
+`RidgePath` is a `Canonical` with targets: all mu at once, with derivatives. `Ridge` is the fit at
+one mu, from the path or from one Cholesky factorisation (`solve`), with what is needed to leave
+rows out of it. The formulas are those of `fisherkit.canonical`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.canonical import (
+    Canonical,
+    NotPositiveError,
+    add_to_diagonal,
+    rank_two_update,
+    trace_unit,
+    whiten,
+)
+from fisherkit.weights import Weights
+
+_GRID_ELEMENTS = 1 << 24  # n * k * (number of mu) priced at once
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows removed from training, and the positions among them that are tested."""
+
+    removed: Array
+    tested: Array
+
+
+class Resolvent(Protocol):
+    """B(mu) = I - H~ at one mu: whatever leave-one-out and leave-group-out need."""
+
+    def diagonal(self) -> Array: ...
+
+    def block(self, rows: Array, columns: Array) -> Array: ...
+
+
+@dataclass(frozen=True)
+class SpectralResolvent:
+    """B(mu) in canonical coordinates."""
+
+    canonical: Canonical
+    c: Array
+
+    def diagonal(self) -> Array:
+        return _leverage_complement(self.canonical, self.c[:, None])[:, 0]
+
+    def block(self, rows: Array, columns: Array) -> Array:
+        return _block(self.canonical, rows, columns, self.c, complement=True)
+
+
+@dataclass(frozen=True)
+class DenseResolvent:
+    """B(mu) as a matrix, from one Cholesky factorisation."""
+
+    B: Array
+
+    def diagonal(self) -> Array:
+        return _array.namespace(self.B).linalg.diagonal(self.B)
+
+    def block(self, rows: Array, columns: Array) -> Array:
+        xp = _array.namespace(self.B)
+        return xp.take(xp.take(self.B, rows, axis=0), columns, axis=1)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """The fit at one mu, with everything needed to leave rows out of it.
+
+    Attributes
+    ----------
+    Y : (n, k)
+        Targets.
+    B_diag, BY : (n,), (n, k)
+        Diagonal of B and B y~.
+    coef, intercept : (m, k), (k,)
+        f(x) = k(x)' coef + intercept.
+    """
+
+    Y: Array
+    weights: Weights
+    B_diag: Array
+    BY: Array
+    resolvent: Resolvent | None = None
+    coef: Array | None = None
+    intercept: Array | None = None
+
+    @property
+    def residual(self) -> Array:
+        """y - f on the rows trained on, (n, k)."""
+        return self.BY / self.weights.root[:, None]
+
+    @property
+    def scatter(self) -> Array:
+        """Residual scatter E = Y' V (Y - F) of the targets, (k, k)."""
+        return (self.weights.root[:, None] * self.Y).T @ self.BY
+
+    def leave_one_out(self) -> Array:
+        """y_i - f_(i)(x_i), (n, k); exact with centres fixed."""
+        return left_out(self.BY, self.B_diag[:, None], self.weights)
+
+    def loo_scatter(self, loo: Array) -> Array:
+        """E_(i) = E - delta_i r_i R_i' for every left-out row; (n, k, k)."""
+        drop = self.residual[:, :, None] * loo[:, None, :]
+        return self.scatter[None, :, :] - self.weights.delta[:, None, None] * drop
+
+    def leave_group_out(self, group: Array) -> Array:
+        """(y - f_(G))_G for the rows of one group removed together, (g, k)."""
+        xp = _array.namespace(self.Y)
+        solved = xp.linalg.solve(
+            self.resolvent.block(group, group), xp.take(self.BY, group, axis=0)
+        )
+        return solved / xp.take(self.weights.root, group, axis=0)[:, None]
+
+    def without(self, group: Array, remaining: Array) -> Ridge:
+        """The fit to the remaining rows, B_(G) = B_RR - B_RG B_GG^-1 B_GR; O(n g^2)."""
+        xp = _array.namespace(self.Y)
+        across = self.resolvent.block(remaining, group)
+        solved = xp.linalg.solve(
+            self.resolvent.block(group, group),
+            xp.concat([across.T, xp.take(self.BY, group, axis=0)], axis=1),
+        )
+        m = remaining.shape[0]
+        diag = xp.take(self.B_diag, remaining, axis=0) - xp.sum(across * solved[:, :m].T, axis=1)
+        BY = xp.take(self.BY, remaining, axis=0) - across @ solved[:, m:]
+        return Ridge(xp.take(self.Y, remaining, axis=0), self.weights.take(remaining), diag, BY)
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    """A canonical form with targets: every ridge fit, and every left-out prediction, at any mu."""
+
+    canonical: Canonical
+    Y: Array
+    xi: Array
+    outside: Array | None
+
+    @classmethod
+    def of(cls, canonical: Canonical, Y: Array) -> RidgePath:
+        """All fits to the targets Y (n, k); O(n r k)."""
+        return cls(canonical, Y, *canonical.project(Y))
+
+    def at(self, mu: float) -> Ridge:
+        """The fit at one mu; O(n r k)."""
+        xp = _array.namespace(self.Y)
+        form = self.canonical
+        c = form.shrinkage(mu)
+        filtered = self.xi / (form.lam + mu)[:, None]
+        if form.right is None:
+            coef = form.weights.root[:, None] * (form.U @ filtered)
+        else:
+            coef = form.right @ filtered
+        if form.lift is not None:
+            coef = form.lift(coef)
+        intercept = xp.zeros_like(self.Y[0, :])
+        if form.bias == "free":
+            intercept = form.weights.mean(self.Y)
+        if form.bias_row is not None:
+            intercept = intercept - form.bias_row @ filtered
+        diag = _leverage_complement(form, c[:, None])[:, 0]
+        BY = self._residual_coordinates(c[:, None])[:, :, 0]
+        resolvent = SpectralResolvent(form, c)
+        return Ridge(self.Y, form.weights, diag, BY, resolvent, coef, intercept)
+
+    def held_out(self, mus: Sequence[float], folds: Sequence[Fold] | None = None) -> Array:
+        """Residuals of held-out rows for many mu at once, (rows, k, number of mu).
+
+        Leave-one-out costs two matrix products, O(n r k) per mu; folds of g rows cost
+        O(g^2 (r + g)) each and per mu.
+        """
+        xp = _array.namespace(self.Y)
+        grid = _array.like(np.asarray(mus, dtype=np.float64), self.Y)
+        C = grid[None, :] / (self.canonical.lam[:, None] + grid[None, :])
+        step = max(1, _GRID_ELEMENTS // (self.Y.shape[0] * self.Y.shape[1]))
+        parts = []
+        for start in range(0, C.shape[1], step):
+            c = C[:, start : start + step]
+            numerator = self._residual_coordinates(c)
+            if folds is None:
+                denominator = _leverage_complement(self.canonical, c)[:, None, :]
+                parts.append(left_out(numerator, denominator, self.canonical.weights))
+            else:
+                parts.append(
+                    xp.stack(
+                        [
+                            self._fold_residuals(folds, c[:, j], numerator[:, :, j])
+                            for j in range(c.shape[1])
+                        ],
+                        axis=2,
+                    )
+                )
+        return xp.concat(parts, axis=2)
+
+    def held_out_derivatives(
+        self, mu: float, folds: Sequence[Fold] | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Held-out residuals (rows, k) and their first two derivatives in log mu."""
+        xp = _array.namespace(self.Y)
+        c = self.canonical.shrinkage(mu)
+        # c' and c'' have no part outside of U, hence the differences to the zero filter.
+        C = xp.stack([c, c * (1 - c), c * (1 - c) * (1 - 2 * c)], axis=1)
+        num = self._residual_coordinates(C)
+        if self.outside is not None:
+            num[:, :, 1:] -= self.outside[:, :, None]
+        if folds is not None:
+            return self._fold_derivatives(folds, C, num)
+        den = _leverage_complement(self.canonical, C)
+        if self.canonical.rest is not None:
+            den[:, 1:] -= self.canonical.rest[:, None]
+        w = self.canonical.weights
+        s = w.root[:, None]
+        D = ((w.v - w.delta) + w.delta * den[:, 0])[:, None]
+        D1, D2 = (w.delta * den[:, 1])[:, None], (w.delta * den[:, 2])[:, None]
+        r = s * num[:, :, 0] / D
+        r1 = (s * num[:, :, 1] - r * D1) / D
+        r2 = (s * num[:, :, 2] - 2 * r1 * D1 - r * D2) / D
+        return r, r1, r2
+
+    def _residual_coordinates(self, C: Array) -> Array:
+        """B y~ for each column of filters C (r, p): (n, k, p)."""
+        xp = _array.namespace(C)
+        n, k, p = self.Y.shape[0], self.Y.shape[1], C.shape[1]
+        filtered = xp.reshape(self.xi[:, :, None] * C[:, None, :], (C.shape[0], k * p))
+        BY = xp.reshape(self.canonical.U @ filtered, (n, k, p))
+        return BY if self.outside is None else BY + self.outside[:, :, None]
+
+    def _fold_residuals(self, folds: Sequence[Fold], c: Array, BY: Array) -> Array:
+        xp = _array.namespace(c)
+        parts = []
+        for fold in folds:
+            block = _block(self.canonical, fold.removed, fold.removed, c, complement=True)
+            solved = xp.linalg.solve(block, xp.take(BY, fold.removed, axis=0))
+            solved = solved / xp.take(self.canonical.weights.root, fold.removed, axis=0)[:, None]
+            parts.append(xp.take(solved, fold.tested, axis=0))
+        return xp.concat(parts, axis=0)
+
+    def _fold_derivatives(
+        self, folds: Sequence[Fold], C: Array, num: Array
+    ) -> tuple[Array, Array, Array]:
+        """The quotient rule with matrices: B R = b, so B R' = b' - B' R and so on."""
+        xp = _array.namespace(C)
+        parts = []
+        for fold in folds:
+            G = fold.removed
+            b = xp.take(num, G, axis=0)
+            B, B1, B2 = (_block(self.canonical, G, G, C[:, j], complement=j == 0) for j in range(3))
+            R = xp.linalg.solve(B, b[:, :, 0])
+            R1 = xp.linalg.solve(B, b[:, :, 1] - B1 @ R)
+            R2 = xp.linalg.solve(B, b[:, :, 2] - 2 * (B1 @ R1) - B2 @ R)
+            stacked = xp.stack([R, R1, R2], axis=2)
+            stacked = stacked / xp.take(self.canonical.weights.root, G, axis=0)[:, None, None]
+            parts.append(xp.take(stacked, fold.tested, axis=0))
+        joined = xp.concat(parts, axis=0)
+        return joined[:, :, 0], joined[:, :, 1], joined[:, :, 2]
+
+
+def solve(
+    K: Array, Y: Array, weights: Weights, *, bias: str, penalty: str, mu: float
+) -> tuple[Ridge, float]:
+    """One fit at a given mu by Cholesky, every row a centre; and tr(G)/n.
+
+    Consumes K; n^3 flops (rkhs). Raises `NotPositiveError` where G~ + mu I is not positive
+    definite.
+    """
+    xp = _array.namespace(K)
+    s = weights.root
+    frequency = weights.frequency
+    Z = None
+    if penalty == "coefficients":
+        Z = K * (s[:, None] * xp.sqrt(frequency)[None, :])
+        K = Z @ Z.T
+        unit = trace_unit(float(xp.sum(xp.linalg.diagonal(K))), weights)
+    else:
+        K, unit = whiten(K, weights)
+    if bias == "penalized":
+        rank_two_update(K, s, 0.5 * s)
+    add_to_diagonal(K, mu)
+    A = _array.spd_inverse(K)
+    if A is None:
+        raise NotPositiveError("G + mu I is not positive definite")
+    whitened = s[:, None] * Y
+    intercept = xp.zeros_like(Y[0, :])
+    if bias == "free":
+        a = A @ s
+        S = s @ a
+        intercept = (a @ whitened) / S
+        rank_two_update(A, a, -0.5 * a / S)
+    alpha = A @ whitened
+    if bias == "penalized":
+        intercept = s @ alpha
+    coef = s[:, None] * alpha if Z is None else xp.sqrt(frequency)[:, None] * (Z.T @ alpha)
+    A *= mu
+    resolvent = DenseResolvent(A)
+    ridge = Ridge(Y, weights, resolvent.diagonal(), mu * alpha, resolvent, coef, intercept)
+    return ridge, unit
+
+
+def left_out(numerator: Array, denominator: Array, weights: Weights) -> Array:
+    """Leave-one-out residuals s (B y~) / (v - delta + delta B_ii); trailing axes broadcast."""
+    extra = (None,) * (len(numerator.shape) - 1)
+    s, v, delta = (a[(slice(None), *extra)] for a in (weights.root, weights.v, weights.delta))
+    return s * numerator / ((v - delta) + delta * denominator)
+
+
+def _leverage_complement(form: Canonical, C: Array) -> Array:
+    """B_ii = rest_i + sum_j u_ij^2 c_j for each column of filters C (r, p): (n, p)."""
+    xp = _array.namespace(C)
+    parts = []
+    for rows in _array.row_blocks(form.U.shape[0], form.U.shape[1]):
+        block = form.U[rows, :]
+        parts.append((block * block) @ C)
+    diagonal = xp.concat(parts, axis=0)
+    return diagonal if form.rest is None else diagonal + form.rest[:, None]
+
+
+def _block(form: Canonical, rows: Array, columns: Array, c: Array, *, complement: bool) -> Array:
+    """U_I diag(c) U_J', plus (P - U U')_IJ if ``complement``."""
+    xp = _array.namespace(c)
+    left, right = xp.take(form.U, rows, axis=0), xp.take(form.U, columns, axis=0)
+    if form.rest is None or not complement:
+        return (left * c) @ right.T
+    block = (left * (c - 1)) @ right.T
+    block += xp.astype(rows[:, None] == columns[None, :], block.dtype)
+    if form.bias == "free":
+        s = form.weights.root
+        s_rows, s_columns = xp.take(s, rows, axis=0), xp.take(s, columns, axis=0)
+        block -= s_rows[:, None] * (s_columns / form.weights.mass)[None, :]
+    return block

@@ -1,0 +1,248 @@
+"""Choosing mu and the kernel width.
+
+For one kernel, the criterion is priced on a grid of mu in one sweep, the grid is extended only
+while the optimum sits on its edge, and safeguarded Newton steps on log mu (the paper's, with step
+halving) finish inside the bracket. The width is chosen by the same criterion: a march from wide to
+narrow kernels in octaves that stops after two rises, then the half octaves beside the best.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from fisherkit.canonical import mu_floor
+from fisherkit.criteria import Criterion
+from fisherkit.ridge import RidgePath
+
+log = logging.getLogger("fisherkit")
+
+GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
+_UPPER = 2.0**20
+_EXTEND = 4  # grid points added at a time
+_WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
+_FARTHEST = 16  # half octaves beyond which the march never goes
+
+
+class Status(Enum):
+    """Where the search ended and why."""
+
+    INTERIOR = "the criterion has a minimum inside the range searched"
+    GRID_MINIMUM = "the best value on the grid: this criterion has no derivative to refine it"
+    AT_LOWER_BOUND = (
+        "the criterion keeps falling as mu shrinks to its floor: the kernel may be too wide, "
+        "or the data noiseless"
+    )
+    AT_UPPER_BOUND = (
+        "the criterion keeps falling as mu grows: at this kernel width the data show little "
+        "that a constant does not"
+    )
+    AT_WIDEST = (
+        "the criterion keeps falling as the kernel widens: a linear or polynomial kernel may do"
+    )
+    AT_NARROWEST = (
+        "the criterion keeps falling as the kernel narrows: nearest neighbours decide, or rows "
+        "repeat"
+    )
+    GIVEN = "mu was given, not searched"
+
+
+PATH_DTYPE = np.dtype([("gamma", float), ("mu", float), ("value", float)])
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was chosen, and the path that led there.
+
+    Attributes
+    ----------
+    criterion : str
+    value : float
+        The criterion at the chosen model.
+    mu, gamma : float
+        The choice; gamma is ``None`` for kernels without one.
+    status : Status
+        Its value is a sentence.
+    rank : int
+        Directions of the canonical form.
+    method : {"full", "low-rank", "centres", "cholesky"}
+    tolerance : float
+        Trace left out by the low-rank path; 0 on the others.
+    unit : float
+        tr(G)/n; mu / unit is the relative regularisation.
+    path : ndarray with fields gamma, mu, value
+        Every model priced, in order.
+    """
+
+    criterion: str
+    value: float
+    mu: float
+    gamma: float | None
+    status: Status
+    rank: int
+    method: str
+    tolerance: float
+    unit: float
+    path: np.ndarray = field(repr=False)
+
+
+def newton(
+    derivatives: Callable[[float], tuple[float, float, float]],
+    x: float,
+    lower: float,
+    upper: float,
+    *,
+    max_iter: int = 60,
+) -> float:
+    """Minimise a smooth function on [lower, upper] from x: Newton steps, halved until they descend.
+
+    ``derivatives`` returns value, gradient, second derivative. Where the curvature is not positive
+    the step goes downhill by a quarter of the interval. Runs until steps are rounding.
+    """
+    value, gradient, hessian = derivatives(x)
+    for _ in range(max_iter):
+        step = (
+            -gradient / hessian if hessian > 0 else -math.copysign(0.25 * (upper - lower), gradient)
+        )
+        target = min(max(x + step, lower), upper)
+        step = target - x
+        if abs(step) <= 4e-15 * max(1.0, abs(x)):
+            break
+        for _ in range(40):
+            trial = x + step
+            trial_value, trial_gradient, trial_hessian = derivatives(trial)
+            # Near the minimum values agree to rounding, and the gradient decides instead.
+            slack = 8e-16 * abs(value)
+            if trial_value < value - slack or (
+                trial_value <= value + slack and abs(trial_gradient) < abs(gradient)
+            ):
+                break
+            step *= 0.5
+        else:
+            break
+        x, value, gradient, hessian = trial, trial_value, trial_gradient, trial_hessian
+    return x
+
+
+@dataclass
+class MuSearch:
+    """The search over mu on one path: grid first, Newton on request.
+
+    ``lowest`` is the smallest mu at which the path is accurate. `needs_smaller_mu` says that the
+    optimum was there although the floor lies lower: the caller then brings a sharper path.
+    A ``given`` mu is only priced.
+    """
+
+    path: RidgePath
+    criterion: Criterion
+    lowest: float | None = None
+    given: float | None = None
+    mus: np.ndarray = field(init=False)
+    values: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        unit = self.path.canonical.unit
+        self.floor = mu_floor(unit, self.path.Y)
+        self.start = max(self.floor, self.lowest or 0.0)
+        self.ceiling = _UPPER * unit
+        grid = np.maximum(GRID * unit, self.start)
+        self.mus = np.unique(grid) if self.given is None else np.array([self.given])
+        self.values = self.criterion.values(self.path, list(self.mus))
+        if self.given is None:
+            self._extend()
+
+    @property
+    def best(self) -> int:
+        """Index of the smallest value, of the largest mu among equals."""
+        return len(self.values) - 1 - int(np.argmin(self.values[::-1]))
+
+    @property
+    def value(self) -> float:
+        return float(self.values[self.best])
+
+    @property
+    def needs_smaller_mu(self) -> bool:
+        return self.given is None and self.best == 0 and self.mus[0] > self.floor
+
+    def _extend(self) -> None:
+        while self.best == 0 and self.mus[0] > self.start:
+            more = self.mus[0] * 2.0 ** -np.arange(_EXTEND, 0, -1)
+            self._price(np.unique(np.maximum(more, self.start)), before=True)
+        while self.best == len(self.mus) - 1 and self.mus[-1] < self.ceiling:
+            more = self.mus[-1] * 2.0 ** np.arange(1, _EXTEND + 1)
+            self._price(np.unique(np.minimum(more, self.ceiling)), before=False)
+
+    def _price(self, mus: np.ndarray, *, before: bool) -> None:
+        values = self.criterion.values(self.path, list(mus))
+        order = (mus, self.mus) if before else (self.mus, mus)
+        prices = (values, self.values) if before else (self.values, values)
+        self.mus, self.values = np.concatenate(order), np.concatenate(prices)
+
+    def refine(self) -> tuple[float, float, Status]:
+        """The chosen mu, the criterion there, and the status."""
+        j = self.best
+        at_lower = j == 0
+        at_upper = j == len(self.mus) - 1
+        if at_lower or at_upper:
+            bound = Status.AT_LOWER_BOUND if at_lower else Status.AT_UPPER_BOUND
+            if not self.criterion.smooth:
+                return float(self.mus[j]), self.value, bound
+        elif not self.criterion.smooth:
+            return float(self.mus[j]), self.value, Status.GRID_MINIMUM
+        lower, upper = self.mus[max(j - 1, 0)], self.mus[min(j + 1, len(self.mus) - 1)]
+        x = newton(
+            lambda t: self.criterion.derivatives(self.path, t),
+            math.log(self.mus[j]),
+            math.log(lower),
+            math.log(upper),
+        )
+        if at_lower and x <= math.log(self.mus[0]):
+            return float(self.mus[0]), self.value, Status.AT_LOWER_BOUND
+        if at_upper and x >= math.log(self.mus[-1]):
+            return float(self.mus[-1]), self.value, Status.AT_UPPER_BOUND
+        mu = math.exp(x)
+        return mu, float(self.criterion.derivatives(self.path, x)[0]), Status.INTERIOR
+
+
+def march(
+    price: Callable[[float], float], reference: float, step: float
+) -> tuple[float, Status | None]:
+    """Choose gamma by minimising ``price`` over reference * step^j, j in half octaves.
+
+    Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen above
+    the best, going on past either end while the best is there; then the half octaves beside it.
+    Also returns the status if the optimum is at the end of what is ever tried.
+    """
+    values: dict[int, float] = {}
+
+    def visit(j: int) -> float:
+        if j not in values:
+            values[j] = price(reference * step**j)
+        return values[j]
+
+    j, rises = _WIDE, 0
+    while j <= _NARROW or (rises == 0 and j <= _FARTHEST):
+        best = min(values.values(), default=math.inf)
+        rises = rises + 1 if visit(j) >= best else 0
+        if rises == 2:
+            break
+        j += 2
+    j = _best(values)
+    while j == min(values) and j > -_FARTHEST:  # the widest kernel won: look at wider ones
+        visit(j - 2)
+        j = _best(values)
+    visit(j - 1)
+    visit(j + 1)
+    j = _best(values)
+    edges = {-_FARTHEST - 1: Status.AT_WIDEST, _FARTHEST + 1: Status.AT_NARROWEST}
+    return reference * step**j, edges.get(j)
+
+
+def _best(values: dict[int, float]) -> int:
+    """Position of the smallest value, the widest kernel among equals."""
+    return min(values, key=lambda j: (values[j], j))

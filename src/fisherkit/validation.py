@@ -1,0 +1,213 @@
+"""The friendly shell: what users pass is checked here, once, and becomes what the core expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils import compute_class_weight
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.criteria import HeldOut
+from fisherkit.ridge import Fold
+from fisherkit.select import log
+from fisherkit.weights import Weights
+
+_SCALE_RATIO = 1e3
+
+
+def one_of(name: str, value: Any, valid: Sequence[str], also: str = "") -> str:
+    """``value`` if it is a valid word, an error that lists the valid ones otherwise."""
+    if isinstance(value, str) and value in valid:
+        return value
+    options = ", ".join(repr(v) for v in valid)
+    raise ValueError(f"{name}={value!r} is not valid; use one of {options}{also}.")
+
+
+def number_or_rule(name: str, value: Any, rules: Sequence[str]) -> float | None:
+    """The positive number given, or ``None`` for a rule."""
+    if isinstance(value, str):
+        one_of(name, value, rules, also=" or a positive number")
+        return None
+    if not isinstance(value, Real) or not 0 < float(value) < float("inf"):
+        options = ", ".join(repr(v) for v in rules)
+        raise ValueError(f"{name}={value!r} is not valid; use {options} or a positive number.")
+    return float(value)
+
+
+def component_count(value: Any, n: int) -> int | None:
+    """Number of centres, at most n."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"n_components={value!r} is not valid; use None or an integer >= 1.")
+    if value > n:
+        raise ValueError(
+            f"n_components={value} is more than the {n} training rows of positive weight."
+        )
+    return int(value)
+
+
+def centre_rows(value: Any, kept: np.ndarray, n: int) -> np.ndarray:
+    """Positions, among the kept rows, of the training rows that the user named as centres."""
+    rows = np.asarray(_array.to_numpy(value))
+    if rows.ndim != 1 or rows.size == 0 or not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(
+            "basis given as an array must be a non-empty 1-d array of integer row indices; got "
+            f"shape {rows.shape} and dtype {rows.dtype}."
+        )
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(
+            f"basis contains row {rows.min() if rows.min() < 0 else rows.max()}, outside the "
+            f"{n} training rows."
+        )
+    if len(np.unique(rows)) < len(rows):
+        raise ValueError("basis names a row twice; each centre must appear once.")
+    position = np.full(n, -1)
+    position[kept] = np.arange(len(kept))
+    if np.any(position[rows] < 0):
+        row = rows[position[rows] < 0][0]
+        raise ValueError(f"basis names row {row}, whose sample_weight is 0.")
+    return position[rows]
+
+
+def precomputed(K: Array) -> None:
+    """Refuse a kernel matrix that is not square or not symmetric."""
+    xp = _array.namespace(K)
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs a square matrix of kernel values; got shape {K.shape}."
+        )
+    largest = max(abs(float(xp.max(K))), abs(float(xp.min(K))))
+    gap = max(
+        float(xp.max(xp.abs(K[rows, :] - K[:, rows].T))) for rows in _array.row_blocks(*K.shape)
+    )
+    if gap > max(1e-8, 10 * _array.eps(K)) * largest:
+        raise ValueError(
+            "kernel='precomputed' needs a symmetric matrix; K and its transpose differ by up to "
+            f"{gap:.3g} where the largest value is {largest:.3g}. Use (K + K.T) / 2 if this is "
+            "rounding."
+        )
+
+
+def frequencies(sample_weight: Any, X: Array) -> tuple[Array, np.ndarray]:
+    """Sample weights beside X, and the rows where they are positive."""
+    xp = _array.namespace(X)
+    n = X.shape[0]
+    if sample_weight is None:
+        return xp.ones_like(X[:, 0]), np.arange(n)
+    weight = np.asarray(_array.to_numpy(sample_weight), dtype=np.float64)
+    weight = np.full(n, float(weight)) if weight.ndim == 0 else weight
+    if weight.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weight.shape}.")
+    if len(weight) != n:
+        raise ValueError(
+            f"sample_weight.shape == {weight.shape}, expected ({n},): one weight per row of X."
+        )
+    if not np.all(np.isfinite(weight)):
+        raise ValueError("sample_weight contains NaN or infinity.")
+    if np.any(weight < 0):
+        raise ValueError(
+            f"sample_weight must not be negative; its smallest value is {weight.min():g}."
+        )
+    if not np.any(weight > 0):
+        raise ValueError("sample_weight is 0 for every row; at least two rows need weight.")
+    return _array.like(weight, X), np.flatnonzero(weight > 0)
+
+
+def class_costs(class_weight: Any, classes: Any, index: Array, frequency: Array) -> Array:
+    """Cost of each row from its class; "balanced" counts rows by their frequency."""
+    xp = _array.namespace(frequency)
+    if class_weight is None:
+        return xp.ones_like(frequency)
+    labels = _array.to_numpy(classes)
+    host = _array.to_numpy(index)
+    if isinstance(class_weight, str):
+        one_of("class_weight", class_weight, ("balanced",), also=", a dict or None")
+        counts = np.bincount(host, weights=_array.to_numpy(frequency), minlength=len(labels))
+        per_class = counts.sum() / (len(labels) * counts)
+    else:
+        per_class = compute_class_weight(class_weight, classes=labels, y=labels[host])
+    if not np.all(np.isfinite(per_class)) or np.any(per_class <= 0):
+        raise ValueError(f"class_weight={class_weight!r} is not valid; costs must be positive.")
+    return _array.like(per_class[host], frequency)
+
+
+def folds_of(
+    cv: Any, X: Array, y: Any, groups: Any, kept: np.ndarray, n: int, *, classifier: bool
+) -> list[Fold]:
+    """Folds of the kept rows: what is not trained on is removed, what is tested is part of it.
+
+    Splitters see the kept rows; an iterable of index pairs names rows of the original data.
+    """
+    if isinstance(cv, Iterable) and not hasattr(cv, "split") and not isinstance(cv, str):
+        position = np.full(n, -1)
+        position[kept] = np.arange(len(kept))
+        pairs = [(position[np.arange(n)[a]], position[np.arange(n)[b]]) for a, b in cv]
+        pairs = [(a[a >= 0], b[b >= 0]) for a, b in pairs]
+    else:
+        if isinstance(cv, Integral) and not isinstance(cv, bool) and cv > len(kept):
+            raise ValueError(
+                f"cv={cv} folds need at least as many rows of positive weight; got {len(kept)}."
+            )
+        kept_groups = None if groups is None else np.asarray(_array.to_numpy(groups))[kept]
+        labels = None if y is None else _array.to_numpy(y)
+        splitter = check_cv(cv, labels, classifier=classifier)
+        pairs = list(splitter.split(_array.to_numpy(X), labels, kept_groups))
+    folds = []
+    for k, (train, test) in enumerate(pairs):
+        removed = np.setdiff1d(np.arange(len(kept)), train)
+        where = np.searchsorted(removed, test)
+        if len(test) == 0:
+            continue
+        if np.any(where >= len(removed)) or np.any(removed[where] != test):
+            raise ValueError(f"cv: fold {k} tests rows that it also trains on.")
+        if len(removed) == len(kept):
+            raise ValueError(f"cv: fold {k} has no rows to train on.")
+        folds.append(Fold(_array.indices(removed, X), _array.indices(where, X)))
+    if not folds:
+        raise ValueError("cv: no fold tests any row.")
+    return folds
+
+
+def held_out(
+    Y: Array, labels: Any, weights: Weights, folds: list[Fold] | None, *, balanced: bool
+) -> HeldOut:
+    """What the criterion sees: every row once (leave-one-out), or the tested rows of the folds."""
+    xp = _array.namespace(Y)
+    if folds is None:
+        threshold = weights.fold_mean(Y) if balanced else xp.zeros_like(Y)
+        return HeldOut(Y, threshold, weights.v, labels=labels)
+    tested = [xp.take(fold.removed, fold.tested, axis=0) for fold in folds]
+    rows = xp.concat(tested, axis=0)
+    targets = xp.take(Y, rows, axis=0)
+    threshold = xp.zeros_like(targets)
+    if balanced:
+        total = xp.sum(weights.v[:, None] * Y, axis=0)
+        means = []
+        for fold, test in zip(folds, tested, strict=True):
+            v = xp.take(weights.v, fold.removed, axis=0)
+            gone = xp.sum(v[:, None] * xp.take(Y, fold.removed, axis=0), axis=0)
+            mean = (total - gone) / (weights.mass - float(xp.sum(v)))
+            means.append(mean[None, :] + xp.zeros_like(xp.take(Y, test, axis=0)))
+        threshold = xp.concat(means, axis=0)
+    if labels is not None:
+        labels = np.asarray(labels)[_array.to_numpy(rows)]
+    return HeldOut(targets, threshold, xp.take(weights.v, rows, axis=0), folds, labels)
+
+
+def mention_scales(X: Array) -> None:
+    """Log a line when feature scales differ so much that a scaler is likely missing."""
+    xp = _array.namespace(X)
+    spread = _array.to_numpy(xp.max(X, axis=0) - xp.min(X, axis=0))
+    spread = spread[spread > 0]
+    if len(spread) and spread.max() > _SCALE_RATIO * spread.min():
+        log.info(
+            "feature scales differ by a factor of %.3g; estimators do not scale features, put "
+            "a StandardScaler in front",
+            spread.max() / spread.min(),
+        )

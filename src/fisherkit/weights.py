@@ -1,0 +1,62 @@
+"""Row weights, and what leaving a row out removes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fisherkit import _array
+from fisherkit._array import Array
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Row weights: ``frequency`` w counts copies of a row, ``cost`` c goes with each copy.
+
+    Leaving a row out removes one copy, delta = c min(1, w) of its weight v = w c.
+    """
+
+    frequency: Array
+    cost: Array
+    v: Array = field(init=False)
+    root: Array = field(init=False)
+    delta: Array = field(init=False)
+    uniform: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        xp = _array.namespace(self.frequency)
+        v = self.frequency * self.cost
+        object.__setattr__(self, "v", v)
+        object.__setattr__(self, "root", xp.sqrt(v))
+        object.__setattr__(self, "delta", self.cost * xp.clip(self.frequency, None, 1.0))
+        object.__setattr__(self, "uniform", bool(xp.all(v == 1)))
+
+    @classmethod
+    def unit(cls, reference: Array) -> Weights:
+        """Weight one for each row of ``reference``."""
+        ones = _array.namespace(reference).ones_like(reference[:, 0])
+        return cls(ones, ones)
+
+    @property
+    def total(self) -> float:
+        """Number of rows, copies counted."""
+        return float(_array.namespace(self.frequency).sum(self.frequency))
+
+    @property
+    def mass(self) -> float:
+        return float(_array.namespace(self.v).sum(self.v))
+
+    def take(self, rows: Array) -> Weights:
+        xp = _array.namespace(self.v)
+        return Weights(xp.take(self.frequency, rows, axis=0), xp.take(self.cost, rows, axis=0))
+
+    def mean(self, Y: Array) -> Array:
+        """Weighted column means of Y (n, k)."""
+        return _array.namespace(Y).sum(self.v[:, None] * Y, axis=0) / self.mass
+
+    def fold_mean(self, Y: Array) -> Array:
+        """Column means of the rows that remain when row i is left out, for each i; (n, k)."""
+        xp = _array.namespace(Y)
+        left = self.mass - self.delta
+        left = xp.where(left > 0, left, xp.ones_like(left))
+        total = xp.sum(self.v[:, None] * Y, axis=0)
+        return (total - self.delta[:, None] * Y) / left[:, None]

@@ -1,0 +1,292 @@
+"""Slow truths.
+
+Every closed form of the package has a twin here: plain loops that refit the model for each
+question. Nothing of the package is imported, no closed form is reused, and every linear system is
+a dual (never squared) one, solved in double precision and refined in extended precision.
+
+Notation: K is the n x n Gram matrix of the training rows, Y the targets (n,) or (n, k), mu the
+regularisation, w the frequency of a row, c its cost and v = w c. All models minimise
+
+    sum_i v_i (y_i - f(x_i))^2 + mu pen(coef) [+ mu b^2],    f(x) = k(x, centres)' coef + b
+
+with pen = coef' K_mm coef ("rkhs") or sum_j coef_j^2 / centre_weight_j ("coefficients").
+"""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+from scipy.linalg import lu_factor, lu_solve
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+TAU = {"free": 0.0, "penalized": 1.0}
+
+
+def noisy_classes(n, n_classes=2, d=2, seed=0):
+    """Overlapping Gaussian classes of unequal size, so that leave-one-out errors are certain."""
+    rng = np.random.default_rng(seed)
+    shares = np.arange(n_classes, 2 * n_classes, dtype=float)
+    y = np.repeat(np.arange(n_classes), np.round(n * shares / shares.sum()).astype(int) + 1)[:n]
+    centres = 1.2 * np.stack([np.cos(np.arange(n_classes)), np.sin(2 * np.arange(n_classes))], 1)
+    X = rng.normal(size=(n, d))
+    X[:, :2] += centres[y]
+    order = rng.permutation(n)
+    return X[order], y[order]
+
+
+def gram(X, Z=None, kernel="rbf", *, gamma=1.0, degree=3, coef0=1.0):
+    """k(x_i, z_j), one pair at a time."""
+    Z = X if Z is None else Z
+    pair = {
+        "linear": lambda x, z: x @ z,
+        "polynomial": lambda x, z: (gamma * (x @ z) + coef0) ** degree,
+        "rbf": lambda x, z: np.exp(-gamma * np.sum((x - z) ** 2)),
+        "laplacian": lambda x, z: np.exp(-gamma * np.sum(np.abs(x - z))),
+    }[kernel]
+    return np.array([[pair(x, z) for z in Z] for x in X])
+
+
+def unit(K, penalty="rkhs", centres=None):
+    """tr(G) / n, the natural unit of mu."""
+    return np.mean(np.sum(features(K, penalty, centres) ** 2, axis=1))
+
+
+def solve(M, rhs):
+    """M x = rhs by LU with three steps of extended-precision refinement."""
+    factor = lu_factor(np.asarray(M, dtype=float))
+    x = np.zeros(rhs.shape, dtype=np.longdouble)
+    for _ in range(4):
+        x += lu_solve(factor, np.asarray(rhs - M @ x, dtype=float))
+    return np.asarray(x, dtype=float)
+
+
+def ridge(K, Y, mu, *, penalty="rkhs", bias="free", v=None, centres=None, centre_weight=None):
+    """(coef, b) from the saddle-point system of the weighted problem.
+
+    With a_i = v_i (y_i - f(x_i)) / mu the optimality conditions are linear:
+    Z coef + (mu / v) a + b 1 = y,  P coef = Z' a,  1'a = tau b.
+    """
+    n = len(K)
+    v = np.ones(n) if v is None else np.asarray(v, dtype=float)
+    rows = np.flatnonzero(v > 0)
+    border = [] if bias == "none" else [np.ones((len(rows), 1))]
+    if penalty == "rkhs" and centres is None:
+        columns = rows
+        core = K[np.ix_(rows, rows)].astype(np.longdouble)
+        core[np.diag_indices(len(rows))] += mu / v[rows]
+    else:
+        columns = np.arange(n) if centres is None else np.asarray(centres)
+        if centre_weight is not None:
+            columns = columns[np.asarray(centre_weight)[columns] > 0]
+        Z = K[np.ix_(rows, columns)].astype(np.longdouble)
+        if penalty == "rkhs":
+            P = K[np.ix_(columns, columns)]
+        else:
+            scale = np.ones(n) if centre_weight is None else np.asarray(centre_weight)
+            P = np.diag(1 / scale[columns])
+        core = np.block([[np.diag(mu / v[rows]), Z], [Z.T, -P]])
+    if border:
+        edge = np.zeros((len(core), 1))
+        edge[: len(rows)] = 1
+        core = np.block([[core, edge], [edge.T, -np.array([[TAU[bias]]])]])
+    rhs = np.zeros((len(core), *Y.shape[1:]))
+    rhs[: len(rows)] = Y[rows]
+    solution = solve(core, rhs)
+    b = solution[-1] if border else np.zeros(Y.shape[1:])
+    body = solution[: len(solution) - len(border)]
+    coef = np.zeros((n, *Y.shape[1:]))
+    # The last block of unknowns: a itself where coef = a, coef otherwise.
+    np.add.at(coef, columns, body[-len(columns) :])
+    return (coef if centres is None else coef[np.asarray(centres)]), b
+
+
+def predict(K_new, model, centres=None):
+    """f on rows whose kernel values against all n training rows are K_new."""
+    coef, b = model
+    return (K_new if centres is None else K_new[:, centres]) @ coef + b
+
+
+def reduced(w, c, i):
+    """Weights v after one unit (or the row, if it weighs less) of row i has left."""
+    v = w * c
+    v[i] = c[i] * (w[i] - min(1.0, w[i]))
+    return v
+
+
+def leave_one_out(K, Y, mu, *, w=None, c=None, penalty="rkhs", bias="free", centres=None):
+    """f_(i)(x_i) by n refits.
+
+    The rkhs penalty loses row and column; the coefficients penalty and chosen centres lose the
+    row only. Centres of the coefficients penalty carry the frequencies w when they are the data.
+    """
+    n = len(K)
+    w = np.ones(n) if w is None else np.asarray(w, dtype=float)
+    c = np.ones(n) if c is None else np.asarray(c, dtype=float)
+    options = dict(penalty=penalty, bias=bias, centres=centres)
+    if penalty == "coefficients" and centres is None:
+        options["centre_weight"] = w
+    out = np.empty(Y.shape)
+    for i in range(n):
+        model = ridge(K, Y, mu, v=reduced(w, c, i), **options)
+        out[i] = predict(K[i : i + 1], model, centres)[0]
+    return out
+
+
+def leave_group_out(K, Y, mu, folds, *, penalty="rkhs", bias="free", centres=None):
+    """f_(G)(x_i) for the rows of each test set G, one refit per fold."""
+    out = np.full(Y.shape, np.nan)
+    for test in folds:
+        v = np.ones(len(K))
+        v[test] = 0
+        model = ridge(K, Y, mu, v=v, penalty=penalty, bias=bias, centres=centres)
+        out[test] = predict(K[test], model, centres)
+    return out
+
+
+def fold_means(Y, w=None):
+    """Weighted mean target of the training fold of each leave-one-out split."""
+    w = np.ones(len(Y)) if w is None else np.asarray(w, dtype=float)
+    return np.array(
+        [np.average(Y, axis=0, weights=reduced(w, np.ones(len(Y)), i)) for i in range(len(Y))]
+    )
+
+
+def indicators(y):
+    """0/1 columns, one per class in sorted order."""
+    return (np.asarray(y)[:, None] == np.unique(y)).astype(float)
+
+
+def features(K, penalty="rkhs", centres=None, centre_weight=None):
+    """Explicit coordinates whose plain ridge penalty is the penalty of the model."""
+    if penalty == "coefficients":
+        Z = K if centres is None else K[:, centres]
+        scale = np.ones(len(K)) if centre_weight is None else np.asarray(centre_weight)
+        return Z * np.sqrt(scale if centres is None else scale[centres])
+    m = np.arange(len(K)) if centres is None else np.asarray(centres)
+    values, vectors = np.linalg.eigh(K[np.ix_(m, m)])
+    keep = values > 1e-13 * values[-1]
+    return K[:, m] @ (vectors[:, keep] / np.sqrt(values[keep]))
+
+
+def penalised_lda(Phi, y, mu, Phi_new, *, v=None, priors=True):
+    """Linear discriminant scores with Sigma = (S_W + mu I) / l, S_W the within-class scatter.
+
+    A class without rows scores -inf. Scores are defined up to a constant per row.
+    """
+    classes = np.unique(y)
+    v = np.ones(len(y)) if v is None else v
+    total = v.sum()
+    mean = np.average(Phi, axis=0, weights=v)
+    scatter = mu * np.eye(Phi.shape[1])
+    centres, counts = {}, {}
+    for k in classes:
+        member = (y == k) & (v > 0)
+        counts[k] = v[member].sum()
+        if member.any():
+            centres[k] = np.average(Phi[member], axis=0, weights=v[member]) - mean
+            deviation = Phi[member] - mean - centres[k]
+            scatter += (v[member, None] * deviation).T @ deviation
+    scores = np.full((len(Phi_new), len(classes)), -np.inf)
+    for j, k in enumerate(classes):
+        if k in centres:
+            direction = total * np.linalg.solve(scatter, centres[k])
+            scores[:, j] = (Phi_new - mean - centres[k] / 2) @ direction
+            scores[:, j] += np.log(counts[k] / total) if priors else 0.0
+    return scores
+
+
+def penalised_lda_loo(Phi, y, mu, *, w=None, c=None, priors=True):
+    """Leave-one-out scores of the whole rule (means, scatter, priors) by n refits."""
+    n = len(y)
+    w = np.ones(n) if w is None else np.asarray(w, dtype=float)
+    c = np.ones(n) if c is None else np.asarray(c, dtype=float)
+    return np.vstack(
+        [
+            penalised_lda(Phi, y, mu, Phi[i : i + 1], v=reduced(w, c, i), priors=priors)
+            for i in range(n)
+        ]
+    )
+
+
+def discriminant_coordinates(Phi, y, mu, Phi_new):
+    """Generalised eigenvectors of S_B against S_T + mu I, as centred coordinates of Phi_new."""
+    mean = Phi.mean(axis=0)
+    total = (Phi - mean).T @ (Phi - mean) + mu * np.eye(Phi.shape[1])
+    between = np.zeros_like(total)
+    for k in np.unique(y):
+        offset = Phi[y == k].mean(axis=0) - mean
+        between += np.sum(y == k) * np.outer(offset, offset)
+    values, vectors = np.linalg.eig(np.linalg.solve(total, between))
+    leading = np.argsort(values.real)[::-1][: len(np.unique(y)) - 1]
+    return (Phi_new - mean) @ vectors[:, leading].real
+
+
+def row_centred(scores):
+    """Scores without the constant per row that no decision and no probability can see."""
+    return scores - scores.mean(axis=1, keepdims=True)
+
+
+def gap(value, truth):
+    """Largest deviation in units of the root mean square of the truth."""
+    value, truth = np.asarray(value), np.asarray(truth)
+    assert value.shape == truth.shape, (value.shape, truth.shape)
+    return np.max(np.abs(value - truth)) / np.sqrt(np.mean(truth**2))
+
+
+def press(y, f, w=None):
+    """Mean squared leave-one-out residual, summed over the columns."""
+    squares = (y - f) ** 2
+    return np.average(squares if squares.ndim == 1 else squares.sum(axis=1), weights=w)
+
+
+def margin_loss(Y, F, w=None):
+    """mean log(1 + exp(-4 m)), m the margin: y f for +-1 codes, true minus best other score."""
+    margin = Y * F if Y.ndim == 1 else F[Y == 1] - np.where(Y == 1, -np.inf, F).max(axis=1)
+    return np.average(np.logaddexp(0.0, -4 * margin), weights=w)
+
+
+def slope(scores, y, w=None):
+    """a > 0 minimising the logistic loss of a * scores, by a bounded search on log a.
+
+    scores: (n,) with y in {-1, +1}, or (n, classes) with y an indicator matrix.
+    """
+
+    def loss(log_a):
+        z = np.exp(log_a) * scores
+        if scores.ndim == 1:
+            return np.average(np.logaddexp(0.0, -y * z), weights=w)
+        return np.average(logsumexp(z, axis=1) - z[y == 1], weights=w)
+
+    coarse = np.linspace(-12, 12, 241)
+    best = coarse[np.argmin([loss(a) for a in coarse])]
+    result = minimize_scalar(
+        loss, bounds=(best - 0.2, best + 0.2), method="bounded", options={"xatol": 1e-11}
+    )
+    return np.exp(result.x)
+
+
+def leave_one_out_extended(K, y, mu, *, penalty="rkhs", bias="free", digits=60):
+    """leave_one_out of +-1 or real targets (n,) in `digits` decimal digits."""
+    with mpmath.workdps(digits):
+        n = len(K)
+        exact = mpmath.matrix(K.tolist())
+        G = exact if penalty == "rkhs" else exact * exact.T
+        out = []
+        for i in range(n):
+            rest = [j for j in range(n) if j != i]
+            size = n - 1 + (bias != "none")
+            M = mpmath.zeros(size)
+            rhs = mpmath.zeros(size, 1)
+            for a, j in enumerate(rest):
+                rhs[a] = mpmath.mpf(float(y[j]))
+                for b, k in enumerate(rest):
+                    M[a, b] = G[j, k] + (mpmath.mpf(mu) if j == k else 0)
+                if bias != "none":
+                    M[a, n - 1] = M[n - 1, a] = 1
+            if bias != "none":
+                M[n - 1, n - 1] = -TAU[bias]
+            solution = mpmath.lu_solve(M, rhs)
+            f = mpmath.fsum(G[i, j] * solution[a] for a, j in enumerate(rest))
+            out.append(float(f + (solution[n - 1] if bias != "none" else 0)))
+    return np.array(out)
