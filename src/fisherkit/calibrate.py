@@ -13,14 +13,14 @@ import math
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.coding import Rule
-from fisherkit.ridge import Ridge
+from fisherkit.ridge import Residuals
 from fisherkit.select import newton
 from fisherkit.weights import Weights
 
 SLOPE_BOUNDS = (1e-3, 1e6)
 
 
-def loo_decisions(ridge: Ridge, rule: Rule, indicator: Array) -> tuple[Array, Array]:
+def loo_decisions(ridge: Residuals, rule: Rule, indicator: Array) -> tuple[Array, Array]:
     """Decisions for each row by the model that left it out, rule included; (n, k).
 
     Also says, for each row, whether that model had seen the row's class at all.

@@ -125,22 +125,30 @@ class Canonical:
         *,
         lift: Callable[[Array], Array] | None = None,
     ) -> Canonical:
-        """G = Z Z' for features Z (n, m): singular values, never Z'Z. Cost O(n m^2)."""
+        """G = Z Z' for features Z (n, m): singular values, never Z'Z. Cost O(n m^2).
+
+        A free bias is projected out as in `from_gram`: a column along s, longer than all the
+        others together, takes the first singular vector, and the rest is orthogonal to it.
+        """
         xp = _array.namespace(Z)
         s = weights.root[:, None]
         Z = Z * s
         unit = trace_unit(float(xp.sum(Z * Z)), weights)
-        mean = None
+        mean, first = None, 0
         if bias == "free":
             mean = xp.sum(Z * s, axis=0) / weights.mass
             Z = Z - s * mean
+            longest = 2 * float(xp.sum(Z * Z)) ** 0.5 or 1.0
+            Z = xp.concat([Z, s * (longest / weights.mass**0.5)], axis=1)
+            first = 1
         elif bias == "penalized":
             Z = xp.concat([Z, s], axis=1)
         U, sigma, Wt = xp.linalg.svd(Z, full_matrices=False)
-        keep = sigma > max(Z.shape) * _array.eps(Z) * sigma[0]
-        r = min(int(xp.sum(xp.astype(keep, xp.int64))), Z.shape[0] - (bias == "free"))
-        U, sigma, W = U[:, :r], sigma[:r], Wt[:r, :].T
-        return cls._thin(U, sigma, W, weights, bias, lift, mean, unit, 0.0)
+        U, sigma, W = U[:, first:], sigma[first:], Wt[first:, : Z.shape[1] - first].T
+        largest = float(xp.max(sigma)) if sigma.shape[0] else 0.0
+        keep = sigma > max(Z.shape) * _array.eps(Z) * largest
+        r = int(xp.sum(xp.astype(keep, xp.int64)))
+        return cls._thin(U[:, :r], sigma[:r], W[:, :r], weights, bias, lift, mean, unit, 0.0)
 
     @classmethod
     def from_low_rank(
@@ -222,8 +230,11 @@ class Canonical:
         if self.bias == "free":
             whitened = whitened - s * self.weights.mean(Y)
         outside = whitened - self.U @ xi
-        # A row with leverage one has no part outside; rounding there would swamp small mu.
-        return xi, xp.where((self.rest > 0)[:, None], outside, xp.zeros_like(outside))
+        # Rounding would swamp residuals at small mu: a row of leverage one has no part outside,
+        # and neither has one whose copies agree with it.
+        rounding = 4 * Y.shape[0] * _array.eps(Y) * xp.max(xp.abs(whitened))
+        real = (self.rest > 0)[:, None] & (xp.abs(outside) > rounding)
+        return xi, xp.where(real, outside, xp.zeros_like(outside))
 
 
 def _remainder(U: Array, weights: Weights, bias: str) -> Array:

@@ -111,7 +111,7 @@ class Criterion:
         margin, _ = self._margin(decision)
         if self.rule == "error":
             return self._mean(xp.astype(margin < 0, R.dtype))
-        return self._mean(_MARGIN_LOSSES[self.rule](margin)[0])
+        return self._mean(_MARGIN_LOSSES[self.name](margin)[0])
 
     def derivatives(self, path: RidgePath, log_mu: float) -> tuple[float, float, float]:
         """Value, gradient and second derivative in log mu; O(n r k)."""
@@ -127,15 +127,16 @@ class Criterion:
             decision = self.held_out.Y - self.held_out.threshold - R
             margin, along = self._margin(decision[:, :, None])
             m1, m2 = along(-R1), along(-R2)
-            value, slope, curvature = _MARGIN_LOSSES[self.rule](margin[:, 0])
+            value, slope, curvature = _MARGIN_LOSSES[self.name](margin[:, 0])
             parts = (value, slope * m1, curvature * m1 * m1 + slope * m2)
         value, gradient, hessian = (float(self._mean(part[:, None])[0]) for part in parts)
         return value, gradient, hessian
 
     def _mean(self, losses: Array) -> np.ndarray:
         """Weighted mean over rows, (rows, p) -> (p,) on the host."""
-        weight = self.held_out.weight / _array.namespace(losses).sum(self.held_out.weight)
-        return np.asarray(_array.to_numpy(weight @ losses), dtype=np.float64)
+        weight = self.held_out.weight
+        total = _array.namespace(losses).sum(weight)
+        return np.asarray(_array.to_numpy((weight @ losses) / total), dtype=np.float64)
 
     def _margin(self, decision: Array) -> tuple[Array, Callable[[Array], Array]]:
         """Margins (rows, p) of decisions (rows, k, p), and the linear map of score changes."""

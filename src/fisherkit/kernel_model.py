@@ -41,7 +41,7 @@ class Task:
     flat: bool = True
     classes: Any = None
     indicator: Array | None = None
-    rule: coding.Rule | None = None
+    rule: Any = None
 
     def tune(self) -> Tuned:
         return tune(self.problem, mu=self.mu, gamma=self.gamma, search_gamma=self.search_gamma)

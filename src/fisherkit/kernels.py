@@ -45,7 +45,7 @@ class Kernel:
     """
 
     name: str | Callable[..., float]
-    gamma: float | None = None
+    gamma: Any = None  # a number for the kernels that use one
     degree: float = 3
     coef0: float = 1.0
     params: Mapping[str, Any] = field(default_factory=dict)

@@ -130,9 +130,7 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
             f"cv: class {label!r} is missing from the training part of a fold. Use a stratified "
             "splitter or fewer folds."
         )
-    plain = xp.take(ridge.residual, removed, axis=0)
-    scatter = ridge.scatter - (xp.take(v, removed, axis=0)[:, None] * plain).T @ residual
-    decisions = task.rule.decide(scores, left, scatter)
+    decisions = task.rule.decide(scores, left, ridge.scatter_without(removed, residual))
     if method == "decision_function":
         return decisions
     if method == "predict":

@@ -73,36 +73,23 @@ class DenseResolvent:
 
 
 @dataclass(frozen=True)
-class Ridge:
-    """The fit at one mu, with everything needed to leave rows out of it.
+class Residuals:
+    """The residuals of a fit at one mu, and with them every leave-one-out residual.
 
-    Attributes
-    ----------
-    Y : (n, k)
-        Targets.
-    B_diag, BY : (n,), (n, k)
-        Diagonal of B and B y~.
-    coef, intercept : (m, k), (k,)
-        f(x) = k(x)' coef + intercept.
+    ``Y`` (n, k) are the targets, ``B_diag`` (n,) and ``BY`` (n, k) the diagonal of B and B y~, and
+    ``scatter`` (k, k) is E = y~' B y~, the residual scatter of the targets.
     """
 
     Y: Array
     weights: Weights
     B_diag: Array
     BY: Array
-    resolvent: Resolvent | None = None
-    coef: Array | None = None
-    intercept: Array | None = None
+    scatter: Array
 
     @property
     def residual(self) -> Array:
         """y - f on the rows trained on, (n, k)."""
         return self.BY / self.weights.root[:, None]
-
-    @property
-    def scatter(self) -> Array:
-        """Residual scatter E = Y' V (Y - F) of the targets, (k, k)."""
-        return (self.weights.root[:, None] * self.Y).T @ self.BY
 
     def leave_one_out(self) -> Array:
         """y_i - f_(i)(x_i), (n, k); exact with centres fixed."""
@@ -113,6 +100,15 @@ class Ridge:
         drop = self.residual[:, :, None] * loo[:, None, :]
         return self.scatter[None, :, :] - self.weights.delta[:, None, None] * drop
 
+
+@dataclass(frozen=True)
+class Ridge(Residuals):
+    """The fit at one mu, f(x) = k(x)' coef + intercept, and the means to leave groups out of it."""
+
+    resolvent: Resolvent
+    coef: Array
+    intercept: Array
+
     def leave_group_out(self, group: Array) -> Array:
         """(y - f_(G))_G for the rows of one group removed together, (g, k)."""
         xp = _array.namespace(self.Y)
@@ -121,7 +117,7 @@ class Ridge:
         )
         return solved / xp.take(self.weights.root, group, axis=0)[:, None]
 
-    def without(self, group: Array, remaining: Array) -> Ridge:
+    def without(self, group: Array, remaining: Array) -> Residuals:
         """The fit to the remaining rows, B_(G) = B_RR - B_RG B_GG^-1 B_GR; O(n g^2)."""
         xp = _array.namespace(self.Y)
         across = self.resolvent.block(remaining, group)
@@ -132,7 +128,19 @@ class Ridge:
         m = remaining.shape[0]
         diag = xp.take(self.B_diag, remaining, axis=0) - xp.sum(across * solved[:, :m].T, axis=1)
         BY = xp.take(self.BY, remaining, axis=0) - across @ solved[:, m:]
-        return Ridge(xp.take(self.Y, remaining, axis=0), self.weights.take(remaining), diag, BY)
+        return Residuals(
+            xp.take(self.Y, remaining, axis=0),
+            self.weights.take(remaining),
+            diag,
+            BY,
+            self.scatter_without(group, self.leave_group_out(group)),
+        )
+
+    def scatter_without(self, group: Array, left_out: Array) -> Array:
+        """E_(G) = E - r_G' V_G R_G, with R_G the residuals of `leave_group_out`."""
+        xp = _array.namespace(self.Y)
+        plain = xp.take(self.weights.root[:, None] * self.BY, group, axis=0)
+        return self.scatter - plain.T @ left_out
 
 
 @dataclass(frozen=True)
@@ -168,8 +176,11 @@ class RidgePath:
             intercept = intercept - form.bias_row @ filtered
         diag = _leverage_complement(form, c[:, None])[:, 0]
         BY = self._residual_coordinates(c[:, None])[:, :, 0]
+        scatter = self.xi.T @ (c[:, None] * self.xi)
+        if self.outside is not None:
+            scatter = scatter + self.outside.T @ self.outside
         resolvent = SpectralResolvent(form, c)
-        return Ridge(self.Y, form.weights, diag, BY, resolvent, coef, intercept)
+        return Ridge(self.Y, form.weights, diag, BY, scatter, resolvent, coef, intercept)
 
     def held_out(self, mus: Sequence[float], folds: Sequence[Fold] | None = None) -> Array:
         """Residuals of held-out rows for many mu at once, (rows, k, number of mu).
@@ -300,7 +311,8 @@ def solve(
     coef = s[:, None] * alpha if Z is None else xp.sqrt(frequency)[:, None] * (Z.T @ alpha)
     A *= mu
     resolvent = DenseResolvent(A)
-    ridge = Ridge(Y, weights, resolvent.diagonal(), mu * alpha, resolvent, coef, intercept)
+    scatter = mu * (whitened.T @ alpha)
+    ridge = Ridge(Y, weights, resolvent.diagonal(), mu * alpha, scatter, resolvent, coef, intercept)
     return ridge, unit
 
 

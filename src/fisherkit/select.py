@@ -26,7 +26,7 @@ GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
-_FARTHEST = 16  # half octaves beyond which the march never goes
+_FARTHEST = 10  # half octaves beyond which the march never goes
 
 
 class Status(Enum):
@@ -159,7 +159,7 @@ class MuSearch:
     @property
     def best(self) -> int:
         """Index of the smallest value, of the largest mu among equals."""
-        return len(self.values) - 1 - int(np.argmin(self.values[::-1]))
+        return int(np.flatnonzero(self.values <= _tied(float(np.min(self.values))))[-1])
 
     @property
     def value(self) -> float:
@@ -228,7 +228,7 @@ def march(
     j, rises = _WIDE, 0
     while j <= _NARROW or (rises == 0 and j <= _FARTHEST):
         best = min(values.values(), default=math.inf)
-        rises = rises + 1 if visit(j) >= best else 0
+        rises = rises + 1 if _tied(visit(j)) >= best else 0
         if rises == 2:
             break
         j += 2
@@ -245,4 +245,9 @@ def march(
 
 def _best(values: dict[int, float]) -> int:
     """Position of the smallest value, the widest kernel among equals."""
-    return min(values, key=lambda j: (values[j], j))
+    return min(j for j, value in values.items() if value <= _tied(min(values.values())))
+
+
+def _tied(value: float) -> float:
+    """The largest value that rounding cannot tell from this one."""
+    return value + 1e-12 * abs(value)

@@ -199,7 +199,9 @@ class _Tuner:
             if gram.n <= _LARGEST_FULL:
                 return None
             allowed = rounding
-        factor = basis.low_rank(gram, p.weights.v, allowed, p.rng)
+        # A row of little weight must still be predicted well.
+        emphasis = xp.clip(p.weights.v, p.weights.mass / gram.n, None)
+        factor = basis.low_rank(gram, emphasis, allowed, p.rng)
         if factor is None:
             return None
         if not gram.kernel.known_positive and not basis.explains(factor, gram, p.rng):
@@ -227,7 +229,7 @@ def tune(problem: Problem, *, mu: float | None, gamma: float | None, search_gamm
         exact = _by_cholesky(problem, mu)
         if exact is not None:
             return exact
-    tuner = _Tuner(problem, mu)
+    tuner, edge = _Tuner(problem, mu), None
     if search_gamma:
         reference = reference_width(problem.gram.X, problem.weights.v, kernel)
         gamma, edge = march(tuner.price, reference, width_step(kernel))

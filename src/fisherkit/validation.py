@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def component_count(value: Any, n: int) -> int | None:
     """Number of centres, at most n."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(f"n_components={value!r} is not valid; use None or an integer >= 1.")
     if value > n:
         raise ValueError(
@@ -116,6 +116,8 @@ def frequencies(sample_weight: Any, X: Array) -> tuple[Array, np.ndarray]:
         )
     if not np.any(weight > 0):
         raise ValueError("sample_weight is 0 for every row; at least two rows need weight.")
+    if np.count_nonzero(weight) < 2:
+        raise ValueError("sample_weight leaves only one sample with positive weight; 2 are needed.")
     return _array.like(weight, X), np.flatnonzero(weight > 0)
 
 
@@ -150,11 +152,16 @@ def folds_of(
         pairs = [(position[np.arange(n)[a]], position[np.arange(n)[b]]) for a, b in cv]
         pairs = [(a[a >= 0], b[b >= 0]) for a, b in pairs]
     else:
-        if isinstance(cv, Integral) and not isinstance(cv, bool) and cv > len(kept):
+        if isinstance(cv, (int, np.integer)) and cv > len(kept):
             raise ValueError(
                 f"cv={cv} folds need at least as many rows of positive weight; got {len(kept)}."
             )
-        kept_groups = None if groups is None else np.asarray(_array.to_numpy(groups))[kept]
+        kept_groups = None
+        if groups is not None:
+            kept_groups = np.asarray(_array.to_numpy(groups))
+            if len(kept_groups) != n:
+                raise ValueError(f"groups has {len(kept_groups)} entries for {n} rows of X.")
+            kept_groups = kept_groups[kept]
         labels = None if y is None else _array.to_numpy(y)
         splitter = check_cv(cv, labels, classifier=classifier)
         pairs = list(splitter.split(_array.to_numpy(X), labels, kept_groups))
