@@ -246,17 +246,30 @@ def margin_loss(Y, F, w=None):
     return np.average(np.logaddexp(0.0, -4 * margin), weights=w)
 
 
-def slope(scores, y, w=None):
-    """a > 0 minimising the logistic loss of a * scores, by a bounded search on log a.
+def platt_targets(y, w=None):
+    """(n_k + 1)/(n_k + C) for the own class k of a row, 1/(n_k + C) for each of the C - 1 others.
 
-    scores: (n,) with y in {-1, +1}, or (n, classes) with y an indicator matrix.
+    n_k is the total frequency of class k; one column per class in sorted order.
     """
+    Y = indicators(y)
+    count = Y @ (Y.T @ (np.ones(len(Y)) if w is None else w))
+    return (Y * count[:, None] + 1) / (count[:, None] + Y.shape[1])
+
+
+def slope(scores, y, w=None, loss_weight=None):
+    """a > 0 minimising the cross-entropy of softmax(a * scores) against Platt's targets.
+
+    scores: (n,), the log-odds of the second of two classes over a, or (n, classes). w counts rows
+    in the targets and weighs the loss, unless loss_weight is given. Brute force on log a.
+    """
+    if scores.ndim == 1:
+        scores = np.stack([np.zeros_like(scores), scores], axis=1)
+    target = platt_targets(y, w)
 
     def loss(log_a):
         z = np.exp(log_a) * scores
-        if scores.ndim == 1:
-            return np.average(np.logaddexp(0.0, -y * z), weights=w)
-        return np.average(logsumexp(z, axis=1) - z[y == 1], weights=w)
+        entropy = logsumexp(z, axis=1) - np.sum(target * z, axis=1)
+        return np.average(entropy, weights=w if loss_weight is None else loss_weight)
 
     coarse = np.linspace(-12, 12, 241)
     best = coarse[np.argmin([loss(a) for a in coarse])]

@@ -88,14 +88,21 @@ class Canonical:
 
     @classmethod
     def from_gram(
-        cls, K: Array, weights: Weights, bias: str, *, known_positive: bool = True
+        cls,
+        K: Array,
+        weights: Weights,
+        bias: str,
+        *,
+        known_positive: bool = True,
+        shift: float = 0.0,
     ) -> Canonical:
         """All eigenvectors of s K s (rkhs penalty, every row a centre). Consumes K; O(n^3).
 
         A free bias is projected out by a rank-two update that also gives the direction s an
-        eigenvalue above all others: its eigenvector is the last one and is dropped.
+        eigenvalue above all others: its eigenvector is the last one and is dropped. Then K may
+        also be given less a constant ``shift``, which the projection removes anyway.
         """
-        K, unit = whiten(K, weights)
+        K, unit = whiten(K, weights, shift)
         floor = mu_floor(unit, K)
         if not known_positive:
             _check_positive(K, floor)
@@ -260,14 +267,15 @@ def trace_unit(trace: float, weights: Weights) -> float:
     return unit if unit > 0 else 1.0
 
 
-def whiten(K: Array, weights: Weights) -> tuple[Array, float]:
-    """s K s in place, and tr(G~)/n."""
+def whiten(K: Array, weights: Weights, shift: float = 0.0) -> tuple[Array, float]:
+    """s K s in place, and tr(G~)/n of the K that is ``shift`` larger."""
     xp = _array.namespace(K)
     s = weights.root
     if not weights.uniform:
         K *= s[:, None]
         K *= s[None, :]
-    return K, trace_unit(float(xp.sum(xp.linalg.diagonal(K))), weights)
+    trace = float(xp.sum(xp.linalg.diagonal(K))) + shift * weights.mass
+    return K, trace_unit(trace, weights)
 
 
 def _project_out(K: Array, s: Array) -> tuple[Array, Array]:
@@ -279,7 +287,7 @@ def _project_out(K: Array, s: Array) -> tuple[Array, Array]:
     row_sums = [
         float(xp.max(xp.sum(xp.abs(K[rows, :]), axis=1))) for rows in _array.row_blocks(*K.shape)
     ]
-    sigma = 2 * max(row_sums)  # the largest absolute row sum bounds every eigenvalue
+    sigma = 2 * max(row_sums) or 1.0  # the largest absolute row sum bounds every eigenvalue
     rank_two_update(K, e, (0.5 * (float(e @ Ke) + sigma)) * e - Ke)
     return K, Ke / norm
 

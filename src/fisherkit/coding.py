@@ -21,14 +21,17 @@ from fisherkit._array import Array
 
 
 def encode(y: Any, reference: Array) -> tuple[Any, Array]:
-    """Sorted classes (in the namespace of y) and the class index of each row (beside reference)."""
-    if _array.is_array_api(y) and not _array.is_numpy(y):
-        xp = _array.namespace(y)
-        unique = xp.unique_inverse(y)
-        index = xp.reshape(unique.inverse_indices, (-1,))
-        return unique.values, _array.like(index, reference, dtype=_array.namespace(reference).int64)
-    classes, index = np.unique(np.asarray(y), return_inverse=True)
-    return classes, _array.indices(index, reference)
+    """Sorted classes and the class index of each row, beside reference; strings stay NumPy."""
+    xp = _array.namespace(reference)
+    if _array.library(y) != _array.library(reference):
+        y = _array.to_numpy(y)
+        if not _array.is_numpy(reference) and y.dtype.kind in "biuf":
+            y = _array.beside(y, reference)
+    if _array.is_numpy(y):
+        classes, index = np.unique(y, return_inverse=True)
+        return classes, _array.indices(index, reference)
+    unique = xp.unique_inverse(y)
+    return unique.values, xp.astype(xp.reshape(unique.inverse_indices, (-1,)), xp.int64)
 
 
 def decode(classes: Any, index: Array) -> Any:
@@ -165,6 +168,14 @@ def discriminant_axes(counts: Array, scatter: Array) -> Array:
     tiny = 1e4 * _array.eps(counts)
     epsilon = xp.clip(epsilon, tiny, 1 - tiny)
     axes = vectors / root[:, None]
-    largest = xp.argmax(xp.abs(axes), axis=0)
-    sign = _array.like([float(axes[int(largest[j]), j]) >= 0 for j in range(axes.shape[1])], counts)
-    return axes * (2 * sign - 1) * xp.sqrt(total / (epsilon * (1 - epsilon)))
+    return axes * _orientation(axes) * xp.sqrt(total / (epsilon * (1 - epsilon)))
+
+
+def _orientation(axes: Array) -> Array:
+    """Signs that put the class farthest out (the last one if several are) on the positive side."""
+    host = _array.to_numpy(axes)
+    size = np.abs(host)
+    far = size >= (1 - 1e-6) * size.max(axis=0)
+    far[-1] |= len(host) == 2  # two classes: always towards the second
+    farthest = len(host) - 1 - np.argmax(far[::-1], axis=0)
+    return _array.like(np.sign(host[farthest, np.arange(host.shape[1])]), axes)

@@ -96,6 +96,17 @@ class Criterion:
         """Whether Newton steps apply."""
         return self.rule in ("press", *_MARGIN_LOSSES)
 
+    @property
+    def negligible(self) -> float:
+        """A value that means every held-out row is predicted to rounding."""
+        if self.rule != "press":
+            return 0.0
+        Y = self.held_out.Y
+        xp = _array.namespace(Y)
+        weight = self.held_out.weight[:, None] / xp.sum(self.held_out.weight)
+        spread = Y - xp.sum(weight * Y, axis=0)
+        return 1e-13 * float(xp.sum(weight * spread**2))
+
     def values(self, path: RidgePath, mus: Sequence[float]) -> np.ndarray:
         """The criterion at each mu; O(n r k) per mu."""
         return self.of_residuals(path.held_out(mus, self.held_out.folds))

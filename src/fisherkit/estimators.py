@@ -244,17 +244,19 @@ class KernelFisherClassifier(
         -------
         (n,) for two classes, otherwise (n, n_classes)
         """
-        decisions = self._decide(self._scores(X, "decision_function"))
+        scores, dtype = self._scores(X, "decision_function")
+        decisions = _array.cast(self._decide(scores), dtype)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X):
         """Predicted label of each row of X (n, d); (n,)."""
-        decisions = self._decide(self._scores(X, "predict"))
-        return coding.decode(self.classes_, coding.winners(decisions))
+        scores, _ = self._scores(X, "predict")
+        return coding.decode(self.classes_, coding.winners(self._decide(scores)))
 
     def predict_proba(self, X):
         """Probability of each class, calibrated on leave-one-out decisions; (n, n_classes)."""
-        return probabilities(self._decide(self._scores(X, "predict_proba")), self._slope)
+        scores, dtype = self._scores(X, "predict_proba")
+        return _array.cast(probabilities(self._decide(scores), self._slope), dtype)
 
     def transform(self, X):
         """Discriminant coordinates with unit within-class variance; (n, n_classes - 1).
@@ -262,11 +264,11 @@ class KernelFisherClassifier(
         Columns are ordered by canonical correlation. Two classes: positive towards
         ``classes_[1]``; otherwise the class farthest out on an axis is on its positive side.
         """
-        scores = self._scores(X, "transform")
+        scores, dtype = self._scores(X, "transform")
         if scores.shape[1] == 1:
             xp = _array.namespace(scores)
             scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
-        return (scores - self._shares) @ self._axes
+        return _array.cast((scores - self._shares) @ self._axes, dtype)
 
 
 class KernelRidgeCV(RegressorMixin, KernelModel):
@@ -376,5 +378,6 @@ n_components, random_state
 
     def predict(self, X):
         """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs)."""
-        scores = self._scores(X, "predict")
+        scores, dtype = self._scores(X, "predict")
+        scores = _array.cast(scores, dtype)
         return scores[:, 0] if len(self.dual_coef_.shape) == 1 else scores

@@ -54,6 +54,8 @@ class KernelModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.array_api_support = True
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _kernel(self) -> Kernel:
@@ -72,6 +74,7 @@ class KernelModel(BaseEstimator):
 
     def _validate(self, X: Any, y: Any, **options: Any) -> tuple[Array, Any]:
         X, y = validate_data(self, X, y, dtype=_float_dtypes(X), ensure_min_samples=2, **options)
+        X = _array.widen(X)
         if self.kernel == "precomputed":
             validation.precomputed(X)
         else:
@@ -157,17 +160,16 @@ class KernelModel(BaseEstimator):
         self.dual_coef_ = ridge.coef[:, 0] if task.flat else ridge.coef.T
         self.intercept_ = ridge.intercept[0] if task.flat else ridge.intercept
 
-    def _scores(self, X: Any, method: str) -> Array:
-        """f(x) for each row, (n, k)."""
+    def _scores(self, X: Any, method: str) -> tuple[Array, Any]:
+        """f(x) for each row, (n, k), and the dtype in which users expect results."""
         check_is_fitted(self)
         self._check_namespace(X, method)
         X = validate_data(self, X, reset=False, dtype=_float_dtypes(X))
-        return self._raw_scores(X)
+        return self._raw_scores(_array.widen(X)), X.dtype
 
     def _raw_scores(self, X: Array) -> Array:
         """f(x) for validated rows, in row blocks."""
         xp = _array.namespace(X)
-        X = xp.astype(X, self.dual_coef_.dtype, copy=False)
         flat = len(self.dual_coef_.shape) == 1
         coef = self.dual_coef_[:, None] if flat else self.dual_coef_.T
         parts = []
@@ -193,11 +195,10 @@ class KernelModel(BaseEstimator):
 
 
 def _float_dtypes(X: Any) -> Any:
-    """float64 for NumPy and whatever becomes NumPy; the floats of X's own namespace otherwise."""
-    if get_config()["array_api_dispatch"] and _array.library(X) != "numpy":
-        xp = _array.namespace(X)
-        return [xp.float64, xp.float32]
-    return np.float64
+    """The floats that X may have: of its own namespace, or of NumPy, which it will become."""
+    dispatch = get_config()["array_api_dispatch"] and _array.is_array_api(X)
+    xp = _array.namespace(X) if dispatch else np
+    return [xp.float64, xp.float32]
 
 
 def take_rows(values: Any, kept: np.ndarray) -> Any:

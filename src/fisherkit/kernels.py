@@ -63,7 +63,7 @@ class Kernel:
         """Whether theory guarantees a positive semi-definite Gram matrix."""
         if self.name in _WITH_DEGREE:
             return self.coef0 >= 0 and self.degree > 0 and float(self.degree).is_integer()
-        return self.name in {"rbf", "laplacian", "linear", "cosine", "chi2", "additive_chi2"}
+        return self.name in {"rbf", "laplacian", "linear", "cosine", "chi2"}
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -84,12 +84,8 @@ class Kernel:
         """
         if self.precomputed:
             return X
-        if self.name == "rbf":
-            return _array.exp_in_place(_scaled_distances(X, Y, self.gamma))
-        if self.name == "laplacian":
-            distances = _array.cityblock(X, Y)
-            distances *= -self.gamma
-            return _array.exp_in_place(distances)
+        if self.name in _STATIONARY:
+            return _array.exp_in_place(self.exponent(X, Y))
         if self.name == "linear":
             return X @ Y.T
         if self.name in _WITH_DEGREE:
@@ -103,6 +99,14 @@ class Kernel:
             )
             return _array.like(values, X)
         return pairwise_kernels(X, Y, self.name, **self.arguments)
+
+    def exponent(self, X: Array, Y: Array) -> Array:
+        """log k(x, y) of a stationary kernel: -gamma times the distance; (n, m)."""
+        if self.name == "rbf":
+            return _scaled_distances(X, Y, self.gamma)
+        distances = _array.cityblock(X, Y)
+        distances *= -self.gamma
+        return distances
 
     def diagonal(self, X: Array) -> Array:
         """Values k(x, x) for the rows of X; (n,)."""
@@ -183,11 +187,26 @@ class Gram:
         """K, a fresh (n, n) array that the caller may overwrite; O(n^2 d) once, O(n^2) again."""
         if self.kernel.precomputed:
             return self.X + 0.0
-        if self.kernel.name not in _STATIONARY or self.n > _KEEP_ROWS:
+        if self.kernel.name not in _STATIONARY:
             return self.kernel.block(self.X, self.X)
+        return _array.exp_in_place(self._exponent())
+
+    def shifted(self) -> tuple[Array, float]:
+        """K - shift and the shift: 1 for rbf and laplacian, where wide kernels gain digits.
+
+        What a free bias leaves of K does not depend on the shift.
+        """
+        if self.kernel.name not in _STATIONARY:
+            return self.full(), 0.0
+        return _array.expm1_in_place(self._exponent()), 1.0
+
+    def _exponent(self) -> Array:
+        """log K of a stationary kernel, from kept distances where the matrix is small."""
+        if self.n > _KEEP_ROWS:
+            return self.kernel.exponent(self.X, self.X)
         if "distances" not in self._kept:
             self._kept["distances"] = self._distances()
-        return _array.exp_in_place(self._kept["distances"] * -self.kernel.gamma)
+        return self._kept["distances"] * -self.kernel.gamma
 
     def _distances(self) -> Array:
         if self.kernel.name == "laplacian":

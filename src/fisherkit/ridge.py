@@ -25,8 +25,6 @@ from fisherkit.canonical import (
 )
 from fisherkit.weights import Weights
 
-_GRID_ELEMENTS = 1 << 24  # n * k * (number of mu) priced at once
-
 
 @dataclass(frozen=True)
 class Fold:
@@ -191,10 +189,9 @@ class RidgePath:
         xp = _array.namespace(self.Y)
         grid = _array.like(np.asarray(mus, dtype=np.float64), self.Y)
         C = grid[None, :] / (self.canonical.lam[:, None] + grid[None, :])
-        step = max(1, _GRID_ELEMENTS // (self.Y.shape[0] * self.Y.shape[1]))
         parts = []
-        for start in range(0, C.shape[1], step):
-            c = C[:, start : start + step]
+        for some in _array.row_blocks(C.shape[1], self.Y.shape[0] * self.Y.shape[1]):
+            c = C[:, some]
             numerator = self._residual_coordinates(c)
             if folds is None:
                 denominator = _leverage_complement(self.canonical, c)[:, None, :]

@@ -26,6 +26,7 @@ GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
+_CLOSE = 3e-3  # relative difference of prices below which they are compared exactly
 _FARTHEST = 10  # half octaves beyond which the march never goes
 
 
@@ -41,6 +42,9 @@ class Status(Enum):
     AT_UPPER_BOUND = (
         "the criterion keeps falling as mu grows: at this kernel width the data show little "
         "that a constant does not"
+    )
+    NOISELESS = (
+        "held-out rows are predicted to rounding; this is the largest mu on the grid that does so"
     )
     AT_WIDEST = (
         "the criterion keeps falling as the kernel widens: a linear or polynomial kernel may do"
@@ -133,14 +137,11 @@ def newton(
 class MuSearch:
     """The search over mu on one path: grid first, Newton on request.
 
-    ``lowest`` is the smallest mu at which the path is accurate. `needs_smaller_mu` says that the
-    optimum was there although the floor lies lower: the caller then brings a sharper path.
     A ``given`` mu is only priced.
     """
 
     path: RidgePath
     criterion: Criterion
-    lowest: float | None = None
     given: float | None = None
     mus: np.ndarray = field(init=False)
     values: np.ndarray = field(init=False)
@@ -148,9 +149,8 @@ class MuSearch:
     def __post_init__(self) -> None:
         unit = self.path.canonical.unit
         self.floor = mu_floor(unit, self.path.Y)
-        self.start = max(self.floor, self.lowest or 0.0)
         self.ceiling = _UPPER * unit
-        grid = np.maximum(GRID * unit, self.start)
+        grid = np.maximum(GRID * unit, self.floor)
         self.mus = np.unique(grid) if self.given is None else np.array([self.given])
         self.values = self.criterion.values(self.path, list(self.mus))
         if self.given is None:
@@ -159,20 +159,17 @@ class MuSearch:
     @property
     def best(self) -> int:
         """Index of the smallest value, of the largest mu among equals."""
-        return int(np.flatnonzero(self.values <= _tied(float(np.min(self.values))))[-1])
+        bound = _tied(float(np.min(self.values)), self.criterion.negligible)
+        return int(np.flatnonzero(self.values <= bound)[-1])
 
     @property
     def value(self) -> float:
         return float(self.values[self.best])
 
-    @property
-    def needs_smaller_mu(self) -> bool:
-        return self.given is None and self.best == 0 and self.mus[0] > self.floor
-
     def _extend(self) -> None:
-        while self.best == 0 and self.mus[0] > self.start:
+        while self.best == 0 and self.mus[0] > self.floor:
             more = self.mus[0] * 2.0 ** -np.arange(_EXTEND, 0, -1)
-            self._price(np.unique(np.maximum(more, self.start)), before=True)
+            self._price(np.unique(np.maximum(more, self.floor)), before=True)
         while self.best == len(self.mus) - 1 and self.mus[-1] < self.ceiling:
             more = self.mus[-1] * 2.0 ** np.arange(1, _EXTEND + 1)
             self._price(np.unique(np.minimum(more, self.ceiling)), before=False)
@@ -186,6 +183,8 @@ class MuSearch:
     def refine(self) -> tuple[float, float, Status]:
         """The chosen mu, the criterion there, and the status."""
         j = self.best
+        if self.criterion.smooth and self.value <= 2 * self.criterion.negligible:
+            return float(self.mus[j]), self.value, Status.NOISELESS
         at_lower = j == 0
         at_upper = j == len(self.mus) - 1
         if at_lower or at_upper:
@@ -210,13 +209,19 @@ class MuSearch:
 
 
 def march(
-    price: Callable[[float], float], reference: float, step: float
+    price: Callable[[float], float],
+    confirm: Callable[[float], float],
+    reference: float,
+    step: float,
+    negligible: float,
 ) -> tuple[float, Status | None]:
     """Choose gamma by minimising ``price`` over reference * step^j, j in half octaves.
 
     Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen above
     the best, going on past either end while the best is there; then the half octaves beside it.
-    Also returns the status if the optimum is at the end of what is ever tried.
+    Widths that ``price`` cannot tell from the best are compared by ``confirm``, which is exact.
+    Prices that differ by less than ``negligible`` are equal, and the widest kernel wins. Also
+    returns the status if the optimum is at the end of what is ever tried.
     """
     values: dict[int, float] = {}
 
@@ -228,26 +233,30 @@ def march(
     j, rises = _WIDE, 0
     while j <= _NARROW or (rises == 0 and j <= _FARTHEST):
         best = min(values.values(), default=math.inf)
-        rises = rises + 1 if _tied(visit(j)) >= best else 0
+        rises = rises + 1 if _tied(visit(j), negligible) >= best else 0
         if rises == 2:
             break
         j += 2
-    j = _best(values)
+    j = _best(values, negligible)
     while j == min(values) and j > -_FARTHEST:  # the widest kernel won: look at wider ones
         visit(j - 2)
-        j = _best(values)
+        j = _best(values, negligible)
     visit(j - 1)
     visit(j + 1)
-    j = _best(values)
+    close = [i for i in values if values[i] <= (1 + _CLOSE) * values[_best(values, negligible)]]
+    if len(close) > 1:
+        values = {i: confirm(reference * step**i) for i in close}
+    j = _best(values, negligible)
     edges = {-_FARTHEST - 1: Status.AT_WIDEST, _FARTHEST + 1: Status.AT_NARROWEST}
     return reference * step**j, edges.get(j)
 
 
-def _best(values: dict[int, float]) -> int:
+def _best(values: dict[int, float], negligible: float) -> int:
     """Position of the smallest value, the widest kernel among equals."""
-    return min(j for j, value in values.items() if value <= _tied(min(values.values())))
+    bound = _tied(min(values.values()), negligible)
+    return min(j for j, value in values.items() if value <= bound)
 
 
-def _tied(value: float) -> float:
+def _tied(value: float, negligible: float) -> float:
     """The largest value that rounding cannot tell from this one."""
-    return value + 1e-12 * abs(value)
+    return value + 1e-12 * abs(value) + negligible

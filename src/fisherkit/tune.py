@@ -6,9 +6,10 @@
     low rank              otherwise; K is never formed                             O(n r^2)
     centres               a basis was asked for                                    O(n m^2)
 
-The low-rank path factors K to a trace of 1e-2 of the smallest mu priced, which is enough to choose;
-the chosen model is accepted if that trace is below 3e-6 of its mu (leave-one-out residuals are then
-within 1e-7 of the full path, relative to their size) and otherwise factored again to that trace.
+The low-rank path leaves out a trace of 1e-2 of the smallest mu priced, enough to choose mu; the
+chosen model is accepted if that trace is below 3e-6 of its mu (leave-one-out residuals are then
+within 1e-7 of the full path, relative to their size) and otherwise factored again. While widths
+are compared, a mean residual of 1e-3 of each width's best mu will do: it prices to about 0.1 %.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from fisherkit.weights import Weights
 SMALL = 500  # rows up to which the full path is cheaper than looking for low rank
 _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
 _ACCEPT = 3e-6  # trace left out, relative to the chosen mu
-_KEEP_ROWS = 2048  # up to here the best width's decomposition is kept while others are tried
+_COARSE = 1e-3  # mean of the residual diagonal, relative to the best mu, while comparing widths
+_KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 _LARGEST_FULL = 20_000  # rows beyond which the full path is not attempted by itself
 
 
@@ -83,20 +85,12 @@ class _Tuner:
     mu: float | None
     priced: list[tuple[float, float, float]] = field(default_factory=list)
     full_from: float = np.inf  # gamma from which the rank is known not to be low
-    kept: tuple[float, MuSearch, _Decomposed] | None = None
+    likely_mu: dict[float | None, float] = field(default_factory=dict)
+    kept: dict[float | None, tuple[MuSearch, _Decomposed]] = field(default_factory=dict)
 
     def tune(self, gamma: float | None) -> Tuned:
-        """Choose mu (unless given) at this gamma."""
-        if self.kept is not None and self.kept[0] == gamma:
-            _, search, decomposed = self.kept
-        else:
-            search, decomposed = self._search(gamma, self._first_budget)
-        if search.needs_smaller_mu:
-            search, decomposed = self._search(gamma, lambda unit: search.floor * _SEARCH)
-        mu, value, status = self._finish(search)
-        if decomposed.canonical.tolerance > _ACCEPT * mu:
-            search, decomposed = self._search(gamma, lambda unit: 0.5 * _ACCEPT * mu)
-            mu, value, status = self._finish(search)
+        """Choose mu (unless given) at this gamma, on an accurate decomposition."""
+        search, decomposed, mu, value, status = self._accurate(gamma)
         canonical = decomposed.canonical
         self.priced.append((np.nan if gamma is None else gamma, mu, value))
         selection = Selection(
@@ -114,39 +108,78 @@ class _Tuner:
         return Tuned(search.path.at(mu), decomposed.centres, selection)
 
     def price(self, gamma: float) -> float:
-        """The criterion at this gamma with its best mu on the grid."""
-        search, decomposed = self._search(gamma, self._first_budget)
+        """The criterion at this gamma with its best mu on the grid, to about 0.1 %."""
+        total = self.problem.weights.total
+        # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
+        wider = max((g for g in self.likely_mu if g is not None and g < gamma), default=None)
+        guess = self.mu if self.mu is not None else self.likely_mu.get(wider)
+        while True:
+            level = None if guess is None else _COARSE * total * guess
+            search, decomposed = self._search(gamma, level)
+            mu = self.likely_mu[gamma] = float(search.mus[search.best])
+            if decomposed.canonical.tolerance <= _COARSE * total * mu:
+                break
+            guess = 0.5 * mu
         log.info(
             "gamma %.4g: %s %.6g at mu %.4g (%s, rank %d)",
             gamma,
             self.problem.criterion.name,
             search.value,
-            search.mus[search.best],
+            mu,
             decomposed.method,
             decomposed.canonical.rank,
         )
-        if self.problem.gram.n <= _KEEP_ROWS and (
-            self.kept is None or search.value < self.kept[1].value
-        ):
-            self.kept = (gamma, search, decomposed)
+        self._keep(gamma, search, decomposed)
         return search.value
 
-    def _first_budget(self, unit: float) -> float:
-        return _SEARCH * (GRID[0] * unit if self.mu is None else self.mu)
+    def confirm(self, gamma: float) -> float:
+        """The criterion at this gamma to working accuracy."""
+        search, decomposed, *_ = self._accurate(gamma)
+        self._keep(gamma, search, decomposed)
+        return search.value
+
+    def _accurate(self, gamma: float | None) -> tuple[MuSearch, _Decomposed, float, float, Status]:
+        """A search whose decomposition is accurate at the mu that it finds."""
+        level = None
+        if gamma in self.likely_mu:
+            level = 0.5 * _ACCEPT * self.likely_mu[gamma]
+        kept = self.kept.get(gamma)
+        last = np.inf
+        while True:
+            search, decomposed = kept or self._search(gamma, level)
+            kept = None
+            mu, value, status = self._finish(search)
+            tolerance = decomposed.canonical.tolerance
+            if tolerance <= _ACCEPT * mu or tolerance >= last:
+                self.likely_mu[gamma] = mu
+                return search, decomposed, mu, value, status
+            level, last = 0.5 * _ACCEPT * mu, tolerance
+
+    def _keep(self, gamma: float, search: MuSearch, decomposed: _Decomposed) -> None:
+        """Remember the best accurate decomposition while it is small."""
+        accurate = decomposed.canonical.tolerance <= _ACCEPT * self.likely_mu[gamma]
+        small = decomposed.canonical.rank * self.problem.gram.n <= _KEEP_ELEMENTS
+        best = min((s.value for s, _ in self.kept.values()), default=np.inf)
+        if accurate and small and search.value <= best:
+            self.kept = {gamma: (search, decomposed)}
 
     def _finish(self, search: MuSearch) -> tuple[float, float, Status]:
         if self.mu is not None:
             return self.mu, search.value, Status.GIVEN
         return search.refine()
 
-    def _search(
-        self, gamma: float | None, budget: Callable[[float], float]
-    ) -> tuple[MuSearch, _Decomposed]:
+    def _search(self, gamma: float | None, level: float | None) -> tuple[MuSearch, _Decomposed]:
+        """Decompose to a trace of ``level`` (default: 1e-2 of the smallest mu priced); price."""
+
+        def budget(unit: float) -> float:
+            if level is not None:
+                return level
+            return _SEARCH * (float(GRID[0]) * unit if self.mu is None else self.mu)
+
         gram = self.problem.gram.with_gamma(gamma)
         decomposed = self._decompose(gram, budget)
         path = RidgePath.of(decomposed.canonical, self.problem.Y)
-        lowest = decomposed.canonical.tolerance / _SEARCH or None
-        search = MuSearch(path, self.problem.criterion, lowest=lowest, given=self.mu)
+        search = MuSearch(path, self.problem.criterion, given=self.mu)
         label = np.nan if gamma is None else gamma
         self.priced.extend((label, m, v) for m, v in zip(search.mus, search.values, strict=True))
         return search, decomposed
@@ -168,8 +201,9 @@ class _Tuner:
             features = basis.centres(gram, rows, p.weights.frequency, p.penalty)
             canonical = Canonical.from_features(features.Z, p.weights, p.bias, lift=features.lift)
         else:
+            K, shift = gram.shifted() if p.bias == "free" else (gram.full(), 0.0)
             canonical = Canonical.from_gram(
-                gram.full(), p.weights, p.bias, known_positive=gram.kernel.known_positive
+                K, p.weights, p.bias, known_positive=gram.kernel.known_positive, shift=shift
             )
         return _Decomposed(canonical, rows, "full")
 
@@ -232,7 +266,13 @@ def tune(problem: Problem, *, mu: float | None, gamma: float | None, search_gamm
     tuner, edge = _Tuner(problem, mu), None
     if search_gamma:
         reference = reference_width(problem.gram.X, problem.weights.v, kernel)
-        gamma, edge = march(tuner.price, reference, width_step(kernel))
+        gamma, edge = march(
+            tuner.price,
+            tuner.confirm,
+            reference,
+            width_step(kernel),
+            problem.criterion.negligible,
+        )
     tuned = tuner.tune(gamma)
     if edge is not None and tuned.selection.status in (Status.INTERIOR, Status.GIVEN):
         tuned = replace(tuned, selection=replace(tuned.selection, status=edge))

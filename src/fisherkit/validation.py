@@ -115,7 +115,7 @@ def frequencies(sample_weight: Any, X: Array) -> tuple[Array, np.ndarray]:
             f"sample_weight must not be negative; its smallest value is {weight.min():g}."
         )
     if not np.any(weight > 0):
-        raise ValueError("sample_weight is 0 for every row; at least two rows need weight.")
+        raise ValueError("sample_weight: all weights are zero; two rows must have a positive one.")
     if np.count_nonzero(weight) < 2:
         raise ValueError("sample_weight leaves only one sample with positive weight; 2 are needed.")
     return _array.like(weight, X), np.flatnonzero(weight > 0)
@@ -203,7 +203,7 @@ def held_out(
             means.append(mean[None, :] + xp.zeros_like(xp.take(Y, test, axis=0)))
         threshold = xp.concat(means, axis=0)
     if labels is not None:
-        labels = np.asarray(labels)[_array.to_numpy(rows)]
+        labels = _array.to_numpy(labels)[_array.to_numpy(rows)]
     return HeldOut(targets, threshold, xp.take(weights.v, rows, axis=0), folds, labels)
 
 
