@@ -26,7 +26,7 @@ GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
-_CLOSE = 3e-3  # relative difference of prices below which they are compared exactly
+PRICE_BLUR = (3e-2, 3e-3)  # relative error of a price at level 0 and 1; level 2 is exact
 _FARTHEST = 10  # half octaves beyond which the march never goes
 
 
@@ -209,25 +209,21 @@ class MuSearch:
 
 
 def march(
-    price: Callable[[float], float],
-    confirm: Callable[[float], float],
-    reference: float,
-    step: float,
-    negligible: float,
+    price: Callable[[float, int], float], reference: float, step: float, negligible: float
 ) -> tuple[float, Status | None]:
-    """Choose gamma by minimising ``price`` over reference * step^j, j in half octaves.
+    """Choose gamma by minimising the price over reference * step^j, j in half octaves.
 
     Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen above
     the best, going on past either end while the best is there; then the half octaves beside it.
-    Widths that ``price`` cannot tell from the best are compared by ``confirm``, which is exact.
-    Prices that differ by less than ``negligible`` are equal, and the widest kernel wins. Also
-    returns the status if the optimum is at the end of what is ever tried.
+    ``price(gamma, level)`` is cheap and rough at level 0, exact at the last one: widths that a
+    level cannot tell from the best are priced again at the next. Prices that differ by less than
+    ``negligible`` are equal, and the widest kernel wins. Also returns the status if the optimum is
+    at the end of what is ever tried.
     """
     values: dict[int, float] = {}
 
-    def visit(j: int) -> float:
-        if j not in values:
-            values[j] = price(reference * step**j)
+    def visit(j: int, level: int = 0) -> float:
+        values[j] = price(reference * step**j, level)
         return values[j]
 
     j, rises = _WIDE, 0
@@ -243,9 +239,13 @@ def march(
         j = _best(values, negligible)
     visit(j - 1)
     visit(j + 1)
-    close = [i for i in values if values[i] <= (1 + _CLOSE) * values[_best(values, negligible)]]
-    if len(close) > 1:
-        values = {i: confirm(reference * step**i) for i in close}
+    for level, blur in enumerate(PRICE_BLUR, start=1):
+        bound = (1 + blur) * values[_best(values, negligible)] + negligible
+        close = [i for i in values if values[i] <= bound]
+        values = {i: values[i] for i in close}
+        if len(close) > 1:
+            for i in close:
+                visit(i, level)
     j = _best(values, negligible)
     edges = {-_FARTHEST - 1: Status.AT_WIDEST, _FARTHEST + 1: Status.AT_NARROWEST}
     return reference * step**j, edges.get(j)

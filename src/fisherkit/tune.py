@@ -9,7 +9,7 @@
 The low-rank path leaves out a trace of 1e-2 of the smallest mu priced, enough to choose mu; the
 chosen model is accepted if that trace is below 3e-6 of its mu (leave-one-out residuals are then
 within 1e-7 of the full path, relative to their size) and otherwise factored again. While widths
-are compared, a mean residual of 1e-3 of each width's best mu will do: it prices to about 0.1 %.
+are compared, a mean residual of 1e-2 of each width's best mu will do: it prices to about 1 %.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fisherkit.weights import Weights
 SMALL = 500  # rows up to which the full path is cheaper than looking for low rank
 _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
 _ACCEPT = 3e-6  # trace left out, relative to the chosen mu
-_COARSE = 1e-3  # mean of the residual diagonal, relative to the best mu, while comparing widths
+_COARSE = (1e-2, 1e-3)  # mean residual diagonal relative to the best mu, while comparing widths
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 _LARGEST_FULL = 20_000  # rows beyond which the full path is not attempted by itself
 
@@ -107,36 +107,39 @@ class _Tuner:
         )
         return Tuned(search.path.at(mu), decomposed.centres, selection)
 
-    def price(self, gamma: float) -> float:
-        """The criterion at this gamma with its best mu on the grid, to about 0.1 %."""
-        total = self.problem.weights.total
-        # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
-        wider = max((g for g in self.likely_mu if g is not None and g < gamma), default=None)
-        guess = self.mu if self.mu is not None else self.likely_mu.get(wider)
-        while True:
-            level = None if guess is None else _COARSE * total * guess
-            search, decomposed = self._search(gamma, level)
-            mu = self.likely_mu[gamma] = float(search.mus[search.best])
-            if decomposed.canonical.tolerance <= _COARSE * total * mu:
-                break
-            guess = 0.5 * mu
+    def price(self, gamma: float, level: int) -> float:
+        """The criterion at this gamma with its best mu on the grid, as exact as the level asks."""
+        if level < len(_COARSE):
+            search, decomposed = self._rough(gamma, _COARSE[level])
+        else:
+            search, decomposed, *_ = self._accurate(gamma)
+        self._keep(gamma, search, decomposed)
         log.info(
             "gamma %.4g: %s %.6g at mu %.4g (%s, rank %d)",
             gamma,
             self.problem.criterion.name,
             search.value,
-            mu,
+            self.likely_mu[gamma],
             decomposed.method,
             decomposed.canonical.rank,
         )
-        self._keep(gamma, search, decomposed)
         return search.value
 
-    def confirm(self, gamma: float) -> float:
-        """The criterion at this gamma to working accuracy."""
-        search, decomposed, *_ = self._accurate(gamma)
-        self._keep(gamma, search, decomposed)
-        return search.value
+    def _rough(self, gamma: float, coarse: float) -> tuple[MuSearch, _Decomposed]:
+        """A search whose mean residual diagonal is below ``coarse`` times the mu that it finds."""
+        if gamma in self.kept:
+            return self.kept[gamma]
+        total = self.problem.weights.total
+        # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
+        wider = max((g for g in self.likely_mu if g is not None and g <= gamma), default=None)
+        guess = self.mu if self.mu is not None else self.likely_mu.get(wider)
+        while True:
+            level = None if guess is None else coarse * total * guess
+            search, decomposed = self._search(gamma, level)
+            mu = self.likely_mu[gamma] = float(search.mus[search.best])
+            if decomposed.canonical.tolerance <= coarse * total * mu:
+                return search, decomposed
+            guess = 0.5 * mu
 
     def _accurate(self, gamma: float | None) -> tuple[MuSearch, _Decomposed, float, float, Status]:
         """A search whose decomposition is accurate at the mu that it finds."""
@@ -267,11 +270,7 @@ def tune(problem: Problem, *, mu: float | None, gamma: float | None, search_gamm
     if search_gamma:
         reference = reference_width(problem.gram.X, problem.weights.v, kernel)
         gamma, edge = march(
-            tuner.price,
-            tuner.confirm,
-            reference,
-            width_step(kernel),
-            problem.criterion.negligible,
+            tuner.price, reference, width_step(kernel), problem.criterion.negligible
         )
     tuned = tuner.tune(gamma)
     if edge is not None and tuned.selection.status in (Status.INTERIOR, Status.GIVEN):
