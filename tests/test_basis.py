@@ -92,7 +92,9 @@ def test_a_precomputed_matrix_is_factored_as_its_kernel_is(name):
     gram = Gram(rows(150), KERNELS[name])
     budget = 1e-4 * gram.diagonal().sum()
     by_kernel = basis.low_rank(gram, np.ones(150), budget, rng())
-    by_matrix = basis.low_rank(Gram(gram.full(), Kernel("precomputed")), np.ones(150), budget, rng())
+    by_matrix = basis.low_rank(
+        Gram(gram.full(), Kernel("precomputed")), np.ones(150), budget, rng()
+    )
     np.testing.assert_array_equal(by_kernel.pivots, by_matrix.pivots)
     assert gap(by_kernel.L, by_matrix.L) < 1e-9
 
@@ -265,7 +267,9 @@ def test_centres_beyond_the_rank_of_the_kernel_are_dropped():
 
 
 def test_centres_on_which_the_kernel_vanishes_give_one_empty_feature():
-    features = basis.centres(Gram(np.zeros((9, 2)), Kernel("linear")), np.arange(4), np.ones(9), "rkhs")
+    features = basis.centres(
+        Gram(np.zeros((9, 2)), Kernel("linear")), np.arange(4), np.ones(9), "rkhs"
+    )
     np.testing.assert_array_equal(features.Z, np.zeros((9, 1)))
     assert features.lift(np.ones((1, 1))).shape == (len(features.rows), 1)
 
@@ -283,6 +287,8 @@ def test_the_frobenius_norm_is_estimated_from_rows():
 @pytest.mark.parametrize("kind", ["random", "pivoted"])
 def test_chosen_rows_are_distinct_sorted_and_follow_the_weight(kind):
     weight = np.where(np.arange(80) % 2 == 0, 1.0, 1e-12)
-    chosen = basis.choose_rows(kind, 20, Gram(rows(80, d=8), Kernel("rbf", gamma=2.0)), weight, rng())
+    chosen = basis.choose_rows(
+        kind, 20, Gram(rows(80, d=8), Kernel("rbf", gamma=2.0)), weight, rng()
+    )
     assert len(chosen) == 20
     assert np.all(np.diff(chosen) > 0) and np.all(chosen % 2 == 0)

@@ -140,7 +140,9 @@ class Canonical:
         xp = _array.namespace(Z)
         s = weights.root[:, None]
         Z = Z * s
-        unit = trace_unit(float(xp.sum(Z * Z)), weights)
+        trace = float(xp.sum(Z * Z))
+        unit = trace_unit(trace, weights)
+        rounding = max(Z.shape) * _array.eps(Z) * trace**0.5
         mean, first = None, 0
         if bias == "free":
             mean = xp.sum(Z * s, axis=0) / weights.mass
@@ -152,9 +154,7 @@ class Canonical:
             Z = xp.concat([Z, s], axis=1)
         U, sigma, Wt = xp.linalg.svd(Z, full_matrices=False)
         U, sigma, W = U[:, first:], sigma[first:], Wt[first:, : Z.shape[1] - first].T
-        largest = float(xp.max(sigma)) if sigma.shape[0] else 0.0
-        keep = sigma > max(Z.shape) * _array.eps(Z) * largest
-        r = int(xp.sum(xp.astype(keep, xp.int64)))
+        r = int(xp.sum(xp.astype(sigma > rounding, xp.int64)))
         return cls._thin(U[:, :r], sigma[:r], W[:, :r], weights, bias, lift, mean, unit, 0.0)
 
     @classmethod

@@ -62,8 +62,9 @@ class HeldOut:
 
     Attributes
     ----------
-    Y, threshold : (rows, k)
-        Targets of the held-out rows and the thresholds of the models that did not see them.
+    Y, mean, threshold : (rows, k)
+        Targets of the held-out rows; mean targets and thresholds of the models that did not see
+        them.
     weight : (rows,)
     folds : list of Fold or None
         ``None`` means leave-one-out.
@@ -72,6 +73,7 @@ class HeldOut:
     """
 
     Y: Array
+    mean: Array
     threshold: Array
     weight: Array
     folds: Sequence[Fold] | None = None
@@ -95,6 +97,11 @@ class Criterion:
     def smooth(self) -> bool:
         """Whether Newton steps apply."""
         return self.rule in ("press", *_MARGIN_LOSSES)
+
+    @property
+    def baseline(self) -> float:
+        """The criterion of the model without a kernel: the mean of the rows trained on."""
+        return float(self.of_residuals((self.held_out.Y - self.held_out.mean)[:, :, None])[0])
 
     @property
     def negligible(self) -> float:

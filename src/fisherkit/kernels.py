@@ -212,8 +212,9 @@ class Gram:
         if self.kernel.name == "laplacian":
             return _array.cityblock(self.X, self.X)
         xp = _array.namespace(self.X)
-        unit = float(xp.max(xp.abs(self.X - xp.mean(self.X, axis=0)))) or 1.0
-        distances = _scaled_distances(self.X / unit, self.X / unit, 1.0)
+        X = self.X - xp.mean(self.X, axis=0)
+        unit = float(xp.max(xp.abs(X))) or 1.0
+        distances = _scaled_distances(X / unit, X / unit, 1.0)
         distances *= -(unit**2)
         return distances
 
@@ -235,7 +236,7 @@ def reference_width(X: Array, weight: Array, kernel: Kernel) -> float:
         spread = float(xp.sum(mean))
     else:
         spread = float(xp.sum(share * X**2))
-    return 1.0 / spread if spread > 0 and np.isfinite(1.0 / spread) else 1.0
+    return _reciprocal(spread)
 
 
 def width_step(kernel: Kernel) -> float:
@@ -249,7 +250,7 @@ def scale_gamma(X: Array, weight: Array) -> float:
     share = (weight / xp.sum(weight))[:, None] / X.shape[1]
     mean = xp.sum(share * X)
     variance = float(xp.sum(share * (X - mean) ** 2))
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    return _reciprocal(X.shape[1] * variance)
 
 
 def median_gamma(X: Array, weight: Array, kernel: Kernel, rng: np.random.RandomState) -> float:
@@ -269,7 +270,13 @@ def median_gamma(X: Array, weight: Array, kernel: Kernel, rng: np.random.RandomS
     np.fill_diagonal(distances, 0.0)
     middle = _weighted_median(distances.ravel(), np.outer(weight, weight).ravel())
     middle = middle or float(np.average(distances, weights=np.outer(weight, weight)))
-    return 1.0 / middle if middle > 0 else 1.0
+    return _reciprocal(middle)
+
+
+def _reciprocal(spread: float) -> float:
+    """1/spread, or 1 for data without (a representable) spread."""
+    gamma = 1.0 / spread if spread > 0 else 0.0
+    return gamma if 0 < gamma < np.inf else 1.0
 
 
 def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:

@@ -27,6 +27,7 @@ _UPPER = 2.0**20
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
 PRICE_BLUR = (3e-2, 3e-3)  # relative error of a price at level 0 and 1; level 2 is exact
+_BEATEN = 0.98  # share of the baseline below which a kernel has found something
 _FARTHEST = 10  # half octaves beyond which the march never goes
 
 
@@ -113,12 +114,10 @@ def newton(
         step = (
             -gradient / hessian if hessian > 0 else -math.copysign(0.25 * (upper - lower), gradient)
         )
-        target = min(max(x + step, lower), upper)
-        step = target - x
-        if abs(step) <= 4e-15 * max(1.0, abs(x)):
-            break
+        trial = min(max(x + step, lower), upper)
+        if abs(trial - x) <= 4e-15 * max(1.0, abs(x)):
+            return trial
         for _ in range(40):
-            trial = x + step
             trial_value, trial_gradient, trial_hessian = derivatives(trial)
             # Near the minimum values agree to rounding, and the gradient decides instead.
             slack = 8e-16 * abs(value)
@@ -126,7 +125,7 @@ def newton(
                 trial_value <= value + slack and abs(trial_gradient) < abs(gradient)
             ):
                 break
-            step *= 0.5
+            trial = 0.5 * (x + trial)
         else:
             break
         x, value, gradient, hessian = trial, trial_value, trial_gradient, trial_hessian
@@ -209,12 +208,19 @@ class MuSearch:
 
 
 def march(
-    price: Callable[[float, int], float], reference: float, step: float, negligible: float
+    price: Callable[[float, int], float],
+    reference: float,
+    step: float,
+    *,
+    negligible: float = 0.0,
+    baseline: float = math.inf,
 ) -> tuple[float, Status | None]:
     """Choose gamma by minimising the price over reference * step^j, j in half octaves.
 
     Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen above
     the best, going on past either end while the best is there; then the half octaves beside it.
+    Rises count only once a kernel has beaten ``baseline``, the price of no kernel at all: on fine
+    patterns every wide kernel is as good as none.
     ``price(gamma, level)`` is cheap and rough at level 0, exact at the last one: widths that a
     level cannot tell from the best are priced again at the next. Prices that differ by less than
     ``negligible`` are equal, and the widest kernel wins. Also returns the status if the optimum is
@@ -227,9 +233,10 @@ def march(
         return values[j]
 
     j, rises = _WIDE, 0
-    while j <= _NARROW or (rises == 0 and j <= _FARTHEST):
+    while j <= _NARROW or (j <= _FARTHEST and _best(values, negligible) == j - 2):
         best = min(values.values(), default=math.inf)
-        rises = rises + 1 if _tied(visit(j), negligible) >= best else 0
+        rose = _tied(visit(j), negligible) >= best
+        rises = rises + 1 if rose and best < _BEATEN * baseline else 0
         if rises == 2:
             break
         j += 2

@@ -14,6 +14,7 @@ are compared, a mean residual of 1e-2 of each width's best mu will do: it prices
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -86,7 +87,8 @@ class _Tuner:
     priced: list[tuple[float, float, float]] = field(default_factory=list)
     full_from: float = np.inf  # gamma from which the rank is known not to be low
     likely_mu: dict[float | None, float] = field(default_factory=dict)
-    kept: dict[float | None, tuple[MuSearch, _Decomposed]] = field(default_factory=dict)
+    prices: dict[float, tuple[float, float]] = field(default_factory=dict)
+    kept: dict[float, tuple[MuSearch, _Decomposed]] = field(default_factory=dict)
 
     def tune(self, gamma: float | None) -> Tuned:
         """Choose mu (unless given) at this gamma, on an accurate decomposition."""
@@ -109,12 +111,16 @@ class _Tuner:
 
     def price(self, gamma: float, level: int) -> float:
         """The criterion at this gamma with its best mu on the grid, as exact as the level asks."""
+        if gamma in self.prices:
+            value, tolerance = self.prices[gamma]
+            if tolerance <= self._allowed(level, self.likely_mu[gamma]):
+                return value
         if level < len(_COARSE):
-            search, decomposed = self._rough(gamma, _COARSE[level])
+            search, decomposed = self._rough(gamma, level)
         else:
             search, decomposed, *_ = self._accurate(gamma)
-        self._keep(gamma, search, decomposed)
-        log.info(
+        log.log(
+            logging.DEBUG if gamma in self.prices else logging.INFO,
             "gamma %.4g: %s %.6g at mu %.4g (%s, rank %d)",
             gamma,
             self.problem.criterion.name,
@@ -123,47 +129,52 @@ class _Tuner:
             decomposed.method,
             decomposed.canonical.rank,
         )
+        self.prices[gamma] = search.value, decomposed.canonical.tolerance
+        self._keep(gamma, search, decomposed)
         return search.value
 
-    def _rough(self, gamma: float, coarse: float) -> tuple[MuSearch, _Decomposed]:
-        """A search whose mean residual diagonal is below ``coarse`` times the mu that it finds."""
-        if gamma in self.kept:
-            return self.kept[gamma]
-        total = self.problem.weights.total
+    def _allowed(self, level: int, mu: float) -> float:
+        """Trace that a model may leave out to be priced at this level."""
+        if level < len(_COARSE):
+            return _COARSE[level] * self.problem.weights.total * mu
+        return _ACCEPT * mu
+
+    def _rough(self, gamma: float, level: int) -> tuple[MuSearch, _Decomposed]:
+        """A search that leaves out no more than its level allows at the mu that it finds."""
         # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
         wider = max((g for g in self.likely_mu if g is not None and g <= gamma), default=None)
         guess = self.mu if self.mu is not None else self.likely_mu.get(wider)
         while True:
-            level = None if guess is None else coarse * total * guess
-            search, decomposed = self._search(gamma, level)
+            trace = None if guess is None else self._allowed(level, guess)
+            search, decomposed = self._search(gamma, trace)
             mu = self.likely_mu[gamma] = float(search.mus[search.best])
-            if decomposed.canonical.tolerance <= coarse * total * mu:
+            if decomposed.canonical.tolerance <= self._allowed(level, mu):
                 return search, decomposed
             guess = 0.5 * mu
 
     def _accurate(self, gamma: float | None) -> tuple[MuSearch, _Decomposed, float, float, Status]:
         """A search whose decomposition is accurate at the mu that it finds."""
-        level = None
+        trace = None
         if gamma in self.likely_mu:
-            level = 0.5 * _ACCEPT * self.likely_mu[gamma]
-        kept = self.kept.get(gamma)
+            trace = 0.5 * _ACCEPT * self.likely_mu[gamma]
+        kept = None if gamma is None else self.kept.get(gamma)
         last = np.inf
         while True:
-            search, decomposed = kept or self._search(gamma, level)
+            search, decomposed = kept or self._search(gamma, trace)
             kept = None
             mu, value, status = self._finish(search)
             tolerance = decomposed.canonical.tolerance
             if tolerance <= _ACCEPT * mu or tolerance >= last:
                 self.likely_mu[gamma] = mu
                 return search, decomposed, mu, value, status
-            level, last = 0.5 * _ACCEPT * mu, tolerance
+            trace, last = 0.5 * _ACCEPT * mu, tolerance
 
     def _keep(self, gamma: float, search: MuSearch, decomposed: _Decomposed) -> None:
         """Remember the best accurate decomposition while it is small."""
         accurate = decomposed.canonical.tolerance <= _ACCEPT * self.likely_mu[gamma]
         small = decomposed.canonical.rank * self.problem.gram.n <= _KEEP_ELEMENTS
-        best = min((s.value for s, _ in self.kept.values()), default=np.inf)
-        if accurate and small and search.value <= best:
+        best = min(((s.value, g) for g, (s, _) in self.kept.items()), default=(np.inf, np.inf))
+        if accurate and small and (search.value, gamma) <= best:
             self.kept = {gamma: (search, decomposed)}
 
     def _finish(self, search: MuSearch) -> tuple[float, float, Status]:
@@ -171,12 +182,12 @@ class _Tuner:
             return self.mu, search.value, Status.GIVEN
         return search.refine()
 
-    def _search(self, gamma: float | None, level: float | None) -> tuple[MuSearch, _Decomposed]:
-        """Decompose to a trace of ``level`` (default: 1e-2 of the smallest mu priced); price."""
+    def _search(self, gamma: float | None, trace: float | None) -> tuple[MuSearch, _Decomposed]:
+        """Decompose but for a trace (default: 1e-2 of the smallest mu priced), and price."""
 
         def budget(unit: float) -> float:
-            if level is not None:
-                return level
+            if trace is not None:
+                return trace
             return _SEARCH * (float(GRID[0]) * unit if self.mu is None else self.mu)
 
         gram = self.problem.gram.with_gamma(gamma)
@@ -270,7 +281,11 @@ def tune(problem: Problem, *, mu: float | None, gamma: float | None, search_gamm
     if search_gamma:
         reference = reference_width(problem.gram.X, problem.weights.v, kernel)
         gamma, edge = march(
-            tuner.price, reference, width_step(kernel), problem.criterion.negligible
+            tuner.price,
+            reference,
+            width_step(kernel),
+            negligible=problem.criterion.negligible,
+            baseline=problem.criterion.baseline,
         )
     tuned = tuner.tune(gamma)
     if edge is not None and tuned.selection.status in (Status.INTERIOR, Status.GIVEN):

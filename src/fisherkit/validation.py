@@ -187,24 +187,22 @@ def held_out(
     """What the criterion sees: every row once (leave-one-out), or the tested rows of the folds."""
     xp = _array.namespace(Y)
     if folds is None:
-        threshold = weights.fold_mean(Y) if balanced else xp.zeros_like(Y)
-        return HeldOut(Y, threshold, weights.v, labels=labels)
-    tested = [xp.take(fold.removed, fold.tested, axis=0) for fold in folds]
-    rows = xp.concat(tested, axis=0)
-    targets = xp.take(Y, rows, axis=0)
-    threshold = xp.zeros_like(targets)
-    if balanced:
-        total = xp.sum(weights.v[:, None] * Y, axis=0)
-        means = []
-        for fold, test in zip(folds, tested, strict=True):
-            v = xp.take(weights.v, fold.removed, axis=0)
-            gone = xp.sum(v[:, None] * xp.take(Y, fold.removed, axis=0), axis=0)
-            mean = (total - gone) / (weights.mass - float(xp.sum(v)))
-            means.append(mean[None, :] + xp.zeros_like(xp.take(Y, test, axis=0)))
-        threshold = xp.concat(means, axis=0)
+        mean = weights.fold_mean(Y)
+        return HeldOut(Y, mean, mean if balanced else xp.zeros_like(Y), weights.v, labels=labels)
+    total = xp.sum(weights.v[:, None] * Y, axis=0)
+    tested, means = [], []
+    for fold in folds:
+        v = xp.take(weights.v, fold.removed, axis=0)
+        gone = xp.sum(v[:, None] * xp.take(Y, fold.removed, axis=0), axis=0)
+        mean = (total - gone) / (weights.mass - float(xp.sum(v)))
+        tested.append(xp.take(fold.removed, fold.tested, axis=0))
+        means.append(mean[None, :] + xp.zeros_like(xp.take(Y, tested[-1], axis=0)))
+    rows, mean = xp.concat(tested, axis=0), xp.concat(means, axis=0)
+    threshold = mean if balanced else xp.zeros_like(mean)
     if labels is not None:
         labels = _array.to_numpy(labels)[_array.to_numpy(rows)]
-    return HeldOut(targets, threshold, xp.take(weights.v, rows, axis=0), folds, labels)
+    weight = xp.take(weights.v, rows, axis=0)
+    return HeldOut(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels)
 
 
 def mention_scales(X: Array) -> None:

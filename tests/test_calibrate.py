@@ -1,0 +1,151 @@
+"""The slope of the probabilities against a plain minimiser, and probabilities at their limits."""
+
+import numpy as np
+import oracles
+import pytest
+from oracles import gap
+
+from fisherkit.calibrate import SLOPE_BOUNDS, fit_slope, loo_decisions, probabilities
+from fisherkit.canonical import Canonical
+from fisherkit.coding import Rule
+from fisherkit.ridge import RidgePath
+from fisherkit.weights import Weights
+
+N = 60
+
+
+def scores(n_classes, scale=1.0, seed=0, n=N):
+    """Decisions that agree with the labels more often than not."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n - n_classes)])
+    decisions = scale * (rng.normal(size=(n, n_classes)) + 1.5 * np.eye(n_classes)[y])
+    if n_classes == 2:
+        decisions = decisions[:, 1:] - decisions[:, :1]
+    return decisions, y
+
+
+def weights_of(n=N, weighted=False):
+    rng = np.random.default_rng(3)
+    if not weighted:
+        return Weights(np.ones(n), np.ones(n))
+    return Weights(rng.uniform(0.2, 3.0, size=n), rng.uniform(0.5, 2.0, size=n))
+
+
+def slope_of(decisions, y, weights=None, *, balanced=False, known=None):
+    weights = weights_of(len(y)) if weights is None else weights
+    known = np.ones(len(y), dtype=bool) if known is None else known
+    return fit_slope(decisions, known, oracles.indicators(y), weights, balanced=balanced)
+
+
+def flat(decisions):
+    return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_the_slope_minimises_the_log_loss_against_platts_targets(
+    n_classes, balanced, weighted, scale
+):
+    decisions, y = scores(n_classes, scale)
+    weights = weights_of(weighted=weighted)
+    loss_weight = weights.v
+    if balanced:
+        Y = oracles.indicators(y)
+        loss_weight = loss_weight / (Y @ (Y.T @ weights.v))
+    truth = oracles.slope(flat(decisions), y, weights.frequency, loss_weight)
+    ours = slope_of(decisions, y, weights, balanced=balanced)
+    assert ours == pytest.approx(truth, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_slope_of_anticorrelated_decisions_is_the_lower_bound(n_classes):
+    decisions, y = scores(n_classes)
+    slope = slope_of(-decisions, y)
+    assert slope == pytest.approx(SLOPE_BOUNDS[0], rel=1e-14) and slope > 0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_slope_of_separable_decisions_is_finite_and_inside_the_bounds(n_classes):
+    _, y = scores(n_classes)
+    margin = np.random.default_rng(1).uniform(0.5, 1.5, size=N)
+    decisions = margin[:, None] * np.eye(n_classes)[y]
+    if n_classes == 2:
+        decisions = decisions[:, 1:] - decisions[:, :1]
+    slope = slope_of(decisions, y)
+    assert 1.0 < slope < 100.0
+    assert slope == pytest.approx(oracles.slope(flat(decisions), y), rel=1e-6)
+
+
+def test_the_slope_of_decisions_that_vanish_is_a_number_inside_the_bounds():
+    _, y = scores(2)
+    assert SLOPE_BOUNDS[0] <= slope_of(np.zeros((N, 1)), y) <= SLOPE_BOUNDS[1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_whose_class_was_never_seen_do_not_count(n_classes):
+    decisions, y = scores(n_classes)
+    known = np.arange(N) % 7 != 0
+    decisions[~known] *= -1e6
+    ours = slope_of(decisions, y, known=known)
+    loss_weight = known.astype(float)
+    assert ours == pytest.approx(
+        oracles.slope(flat(decisions), y, np.ones(N), loss_weight), rel=1e-6
+    )
+    assert slope_of(decisions, y, known=np.zeros(N, dtype=bool)) == 1.0
+
+
+@pytest.mark.parametrize("columns", [lambda d: [0 * d, d], lambda d: [-d / 2, d / 2]])
+def test_two_columns_are_the_binary_formula(columns):
+    decisions, y = scores(2)
+    pair = np.concatenate(columns(decisions), axis=1)
+    slope = slope_of(decisions, y)
+    assert slope_of(pair, y) == pytest.approx(slope, rel=1e-9)
+    binary = 1 / (1 + np.exp(-slope * decisions[:, 0]))
+    for given in (decisions, pair):
+        assert gap(probabilities(given, slope), np.stack([1 - binary, binary], axis=1)) < 1e-14
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e8, 1e300])
+@pytest.mark.parametrize("slope", [*SLOPE_BOUNDS, 1.0])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_probabilities_sum_to_one_and_are_never_nan(n_classes, slope, size):
+    decisions, _ = scores(n_classes, size)
+    P = probabilities(decisions, slope)
+    assert P.shape == (N, n_classes)
+    assert np.all((P >= 0) & (P <= 1))
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_slope_is_finite_for_decisions_of_any_size(n_classes, size):
+    decisions, y = scores(n_classes, size)
+    slope = slope_of(decisions, y)
+    assert SLOPE_BOUNDS[0] * (1 - 1e-12) <= slope <= SLOPE_BOUNDS[1] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_most_probable_class_is_the_one_decided(n_classes):
+    decisions, _ = scores(n_classes)
+    P = probabilities(decisions, 0.37)
+    truth = decisions[:, 0] > 0 if n_classes == 2 else np.argmax(decisions, axis=1)
+    np.testing.assert_array_equal(np.argmax(P, axis=1), truth)
+
+
+@pytest.mark.parametrize("kind", ["binary", "ovr", "lda"])
+def test_a_class_of_one_is_unknown_to_the_model_without_it(kind):
+    rng = np.random.default_rng(0)
+    n_classes = 2 if kind == "binary" else 3
+    y = np.array([*([0] * 9), *([1] * 10), 2 if n_classes == 3 else 1])
+    y[0] = 0
+    if n_classes == 2:
+        y = np.array([1, *([0] * 19)])
+    K = oracles.gram(rng.normal(size=(20, 2)))
+    indicator = oracles.indicators(y)
+    Y = indicator if n_classes == 3 else 2 * indicator[:, 1:] - 1
+    fit = RidgePath.of(Canonical.from_gram(K, weights_of(20), "free"), Y).at(0.3)
+    decisions, known = loo_decisions(fit, Rule(kind, False), indicator)
+    np.testing.assert_array_equal(known, np.bincount(y)[y] > 1)
+    assert np.all(np.isfinite(decisions))
