@@ -17,6 +17,7 @@ from scipy.linalg import lapack
 
 Array = Any
 
+_SMALL_MATRIX = 2048  # rows up to which memory does not matter
 _BLOCK_ELEMENTS = 1 << 22  # 32 MiB of float64: row blocks of this size stay near the cache
 
 
@@ -139,10 +140,11 @@ def cityblock(X: Array, Y: Array) -> Array:
 def eigh(M: Array) -> tuple[Array, Array]:
     """Eigenvalues (ascending) and eigenvectors of symmetric ``M``, which is consumed.
 
-    NumPy: LAPACK ``syevr`` on the transpose of ``M`` in place, peak memory ``M`` plus 1.1 n^2
-    (``numpy.linalg.eigh`` needs 4.1 n^2).
+    Large NumPy matrices: LAPACK ``syevr`` on the transpose of ``M`` in place, peak memory ``M``
+    plus 1.1 n^2 (``numpy.linalg.eigh`` needs 4.1 n^2). Small ones stay in NumPy's own LAPACK:
+    NumPy and SciPy ship separate OpenBLAS thread pools, and alternating between them is slow.
     """
-    if not is_numpy(M):
+    if not is_numpy(M) or M.shape[0] <= _SMALL_MATRIX:
         w, V = namespace(M).linalg.eigh(M)
         return w, V
     F = M.T if M.flags.c_contiguous else M  # Fortran order without a copy: M is symmetric
@@ -150,11 +152,7 @@ def eigh(M: Array) -> tuple[Array, Array]:
 
 
 def small_eigh(M: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors of a symmetric matrix that need not be consumed.
-
-    Stays in the namespace's own LAPACK: NumPy and SciPy ship separate OpenBLAS thread pools, and
-    alternating between them inside a hot path halves its speed.
-    """
+    """Eigenvalues and eigenvectors of a symmetric matrix that is not consumed."""
     w, V = namespace(M).linalg.eigh(M)
     return w, V
 
