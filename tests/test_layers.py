@@ -14,7 +14,7 @@ LAYERS = [
     ["kernels", "coding", "weights"],
     ["basis"],
     ["canonical", "ridge"],
-    ["criteria"],
+    ["criteria", "decompose"],
     ["select", "tune", "calibrate", "sparse", "forward", "bayes", "committee", "blocks"],
     ["validation", "kernel_model", "estimators", "model_selection"],
     ["datasets", "plots", "report", "cli"],

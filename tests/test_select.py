@@ -135,7 +135,7 @@ def test_the_grid_is_extended_only_while_the_optimum_is_on_its_upper_edge(shrink
     unit = search.path.canonical.unit
     mu, _, status = search.refine()
     assert status is Status.INTERIOR
-    assert mu / unit == pytest.approx(relative_mu, rel=1e-9)
+    assert mu / unit == pytest.approx(relative_mu, rel=1e-8)
     assert search.mus[0] / unit == pytest.approx(select.GRID[0])
     if extended:
         assert select.GRID[-1] < relative_mu < search.mus[-1] / unit

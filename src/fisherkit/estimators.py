@@ -173,7 +173,7 @@ class KernelFisherClassifier(
         self._set_rule(tuned.ridge, rule, task.indicator)
         decisions, known = loo_decisions(tuned.ridge, rule, task.indicator)
         self._slope = fit_slope(
-            decisions, known, task.indicator, task.problem.weights, balanced=rule.balanced
+            decisions, known, task.indicator, task.problem.design.weights, balanced=rule.balanced
         )
         if task.dropped is not None:  # a row of weight 0 is not part of the fit
             absent = self._decide(self._raw_scores(task.dropped))

@@ -15,6 +15,7 @@ from fisherkit import _array, coding, validation
 from fisherkit._array import Array
 from fisherkit.basis import BASES
 from fisherkit.criteria import Criterion
+from fisherkit.decompose import Design
 from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
 from fisherkit.tune import Problem, Tuned, tune
 from fisherkit.weights import Weights
@@ -130,11 +131,9 @@ class KernelModel(BaseEstimator):
         held_out = validation.held_out(
             Y, y, weights, folds, balanced=rule is not None and rule.balanced
         )
-        problem = Problem(
+        design = Design(
             gram=Gram(X, replace(kernel, gamma=gamma)),
-            Y=Y,
             weights=weights,
-            criterion=Criterion(criterion, held_out),
             penalty=self.penalty,
             bias=self.bias,
             basis=basis,
@@ -142,11 +141,12 @@ class KernelModel(BaseEstimator):
             rows=rows,
             rng=rng,
         )
+        problem = Problem(design, Y, Criterion(criterion, held_out))
         return Task(problem, mu, gamma, search_gamma, kept, dropped, rule=rule, **labels)
 
     def _store(self, task: Task, tuned: Tuned) -> None:
         """Fitted attributes of f."""
-        gram, ridge = task.problem.gram, tuned.ridge
+        gram, ridge = task.problem.design.gram, tuned.ridge
         xp = _array.namespace(gram.X)
         centres = _array.indices(tuned.centres, gram.X)
         self.gamma_ = tuned.selection.gamma

@@ -75,12 +75,13 @@ def cross_val_predict(estimator, X, y, *, groups=None, cv=None, method="predict"
             "Give the weights as a dict, or use sklearn.model_selection.cross_val_predict."
         )
     task = clone(estimator)._prepare(X, y)
-    n = task.problem.gram.n
+    gram = task.problem.design.gram
+    n = gram.n
     if cv is None:
         cv = [(np.delete(np.arange(n), i), np.array([i])) for i in range(n)]
     folds = validation.folds_of(
         cv,
-        task.problem.gram.X,
+        gram.X,
         y,
         groups,
         task.kept,

@@ -162,6 +162,10 @@ class MuSearch:
         return int(np.flatnonzero(self.values <= bound)[-1])
 
     @property
+    def best_mu(self) -> float:
+        return float(self.mus[self.best])
+
+    @property
     def value(self) -> float:
         return float(self.values[self.best])
 
@@ -181,17 +185,17 @@ class MuSearch:
 
     def refine(self) -> tuple[float, float, Status]:
         """The chosen mu, the criterion there, and the status."""
+        if self.given is not None:
+            return self.given, self.value, Status.GIVEN
         j = self.best
         if self.criterion.smooth and self.value <= 2 * self.criterion.negligible:
-            return float(self.mus[j]), self.value, Status.NOISELESS
-        at_lower = j == 0
-        at_upper = j == len(self.mus) - 1
+            return self.best_mu, self.value, Status.NOISELESS
+        at_lower, at_upper = j == 0, j == len(self.mus) - 1
+        status = Status.INTERIOR if self.criterion.smooth else Status.GRID_MINIMUM
         if at_lower or at_upper:
-            bound = Status.AT_LOWER_BOUND if at_lower else Status.AT_UPPER_BOUND
-            if not self.criterion.smooth:
-                return float(self.mus[j]), self.value, bound
-        elif not self.criterion.smooth:
-            return float(self.mus[j]), self.value, Status.GRID_MINIMUM
+            status = Status.AT_LOWER_BOUND if at_lower else Status.AT_UPPER_BOUND
+        if not self.criterion.smooth:
+            return self.best_mu, self.value, status
         lower, upper = self.mus[max(j - 1, 0)], self.mus[min(j + 1, len(self.mus) - 1)]
         x = newton(
             lambda t: self.criterion.derivatives(self.path, t),
@@ -199,12 +203,9 @@ class MuSearch:
             math.log(lower),
             math.log(upper),
         )
-        if at_lower and x <= math.log(self.mus[0]):
-            return float(self.mus[0]), self.value, Status.AT_LOWER_BOUND
-        if at_upper and x >= math.log(self.mus[-1]):
-            return float(self.mus[-1]), self.value, Status.AT_UPPER_BOUND
-        mu = math.exp(x)
-        return mu, float(self.criterion.derivatives(self.path, x)[0]), Status.INTERIOR
+        if x == math.log(self.mus[j]) and (at_lower or at_upper):
+            return self.best_mu, self.value, status  # exactly the bound
+        return math.exp(x), self.criterion.derivatives(self.path, x)[0], Status.INTERIOR
 
 
 def march(

@@ -1,0 +1,146 @@
+"""Which decomposition serves a model, and to which accuracy.
+
+    path         when                                                          cost
+    full         up to 500 rows, or the rank is not low: eigenvectors of K     about 9 n^3
+    low-rank     otherwise: K is never formed                                  O(n r^2)
+    centres      a basis was asked for                                         O(n m^2)
+
+(One more path, a single Cholesky factorisation, needs no decomposition: `fisherkit.ridge.solve`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fisherkit import _array, basis
+from fisherkit.canonical import Canonical, require_positive
+from fisherkit.kernels import Gram
+from fisherkit.weights import Weights
+
+SMALL = 500  # rows up to which the full path is cheaper than looking for low rank
+_LARGEST_FULL = 20_000  # rows beyond which the full path is not taken for accuracy alone
+
+
+@dataclass(frozen=True)
+class Design:
+    """The model side of a fit, without targets: kernel rows, weights, penalty, bias, centres.
+
+    ``basis`` is one of `basis.BASES`, or "given" with ``rows`` the centres.
+    """
+
+    gram: Gram
+    weights: Weights
+    penalty: str
+    bias: str
+    basis: str
+    n_components: int | None
+    rows: np.ndarray | None
+    rng: np.random.RandomState
+
+    @property
+    def every_row(self) -> bool:
+        """Whether all rows are centres."""
+        return self.basis in ("auto", "full")
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    """A canonical form, the rows that are its centres, and the path that led to it."""
+
+    canonical: Canonical
+    centres: np.ndarray
+    method: str
+
+
+@dataclass
+class Decomposer:
+    """Canonical forms of one design at any gamma; remembers where the rank was not low."""
+
+    design: Design
+    gave_up: tuple[float, float] | None = None  # gamma and trace
+
+    def decompose(self, gamma: float | None, budget: Callable[[float], float]) -> Decomposed:
+        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``."""
+        design = self.design
+        gram = design.gram.with_gamma(gamma)
+        if not design.every_row:
+            return self._centres(gram)
+        if design.basis == "auto" and gram.n > SMALL:
+            found = self._low_rank(gram, budget)
+            if found is not None:
+                return found
+        return self._full(gram)
+
+    def _full(self, gram: Gram) -> Decomposed:
+        design = self.design
+        rows = np.arange(gram.n)
+        known = gram.kernel.known_positive
+        if design.penalty == "coefficients":
+            if not known:
+                require_positive(gram.full(), design.weights)
+            return self._from_centres(gram, rows, "full")
+        K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
+        canonical = Canonical.from_gram(
+            K, design.weights, design.bias, known_positive=known, shift=shift
+        )
+        return Decomposed(canonical, rows, "full")
+
+    def _centres(self, gram: Gram) -> Decomposed:
+        design = self.design
+        rows = design.rows
+        if rows is None:
+            assert design.n_components is not None
+            rows = basis.choose_rows(
+                design.basis, design.n_components, gram, design.weights.v, design.rng
+            )
+        return self._from_centres(gram, rows, "centres")
+
+    def _from_centres(self, gram: Gram, rows: np.ndarray, method: str) -> Decomposed:
+        weights, bias = self.design.weights, self.design.bias
+        features = basis.centres(gram, rows, weights.frequency, self.design.penalty)
+        canonical = Canonical.from_features(features.Z, weights, bias, lift=features.lift)
+        return Decomposed(canonical, features.rows, method)
+
+    def _low_rank(self, gram: Gram, budget: Callable[[float], float]) -> Decomposed | None:
+        """The low-rank form, or ``None`` where the rank is not low or K is not what it seems."""
+        weights, penalty, rng = self.design.weights, self.design.penalty, self.design.rng
+        xp = _array.namespace(gram.X)
+        trace = float(xp.sum(weights.v * gram.diagonal()))
+        unit, amplification = trace / weights.total, 1.0
+        if penalty == "coefficients":
+            # G = K W K: an error E in K enters G as about 2 |K| E.
+            norm = basis.frobenius(gram, weights.frequency, rng)
+            unit, amplification = norm**2 / weights.total, 2 * norm
+        allowed = budget(unit) / amplification
+        rounding = 8 * _array.eps(gram.X) * trace
+        if not allowed > rounding:
+            if gram.n <= _LARGEST_FULL:
+                return None
+            allowed = rounding
+        gamma = gram.kernel.gamma or 0.0
+        if self.gave_up is not None and gamma >= self.gave_up[0] and allowed <= self.gave_up[1]:
+            return None  # a narrower kernel, or a tighter trace, has no lower rank
+        # A row of little weight must still be predicted well.
+        emphasis = xp.clip(weights.v, weights.mass / gram.n, None)
+        factor = basis.low_rank(gram, emphasis, allowed, rng)
+        if factor is None:
+            self.gave_up = gamma, allowed
+            return None
+        if not gram.kernel.known_positive and not basis.explains(factor, gram, rng):
+            return None
+        L, lift = factor.L, basis.corner_solver(factor)
+        if penalty == "coefficients":
+            L, R = basis.squared(factor, weights.frequency)
+            corner, lift = lift, lambda w: corner(R @ w)
+        canonical = Canonical.from_low_rank(
+            L,
+            weights,
+            self.design.bias,
+            lift=lift,
+            left_out=amplification * factor.left_out,
+            cut=0.5 * amplification * allowed,
+        )
+        return Decomposed(canonical, factor.pivots, "low-rank")
