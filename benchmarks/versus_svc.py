@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from fisherkit import KernelFisherClassifier
 
 FAMILIES = ("banana", "torus", "gauss2", "gauss10")
-GRID = {"C": np.logspace(-2, 2, 9), "gamma": np.logspace(-3, 1, 6)}
+GRID = {"C": 2.0 ** np.linspace(-5, 15, 9), "gamma": 2.0 ** np.linspace(-15, 3, 6)}
 RATIO_LIMIT, LOW_RANK_RATIO_LIMIT = 8, 20
 ERROR_LIMIT = 0.2
 

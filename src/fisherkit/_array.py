@@ -18,7 +18,7 @@ from scipy.linalg import lapack
 Array = Any
 
 _SMALL_MATRIX = 2048  # rows up to which memory does not matter
-_BLOCK_ELEMENTS = 1 << 22  # 32 MiB of float64: row blocks of this size stay near the cache
+_BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
 def namespace(*arrays: Array) -> Any:
@@ -96,9 +96,9 @@ def eps(x: Array) -> float:
     return float(namespace(x).finfo(x.dtype).eps)
 
 
-def row_blocks(n_rows: int, row_length: int) -> Iterator[slice]:
-    """Slices over ``n_rows`` such that a block of rows of this length holds about 32 MiB."""
-    step = max(1, min(n_rows, _BLOCK_ELEMENTS // max(1, row_length)))
+def row_blocks(n_rows: int, row_length: int, elements: int | None = None) -> Iterator[slice]:
+    """Slices over ``n_rows`` such that a block holds about ``elements`` numbers (cache-sized)."""
+    step = max(1, min(n_rows, (elements or _BLOCK_ELEMENTS) // max(1, row_length)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
@@ -135,6 +135,11 @@ def cityblock(X: Array, Y: Array) -> Array:
     for j in range(X.shape[1]):  # never an n x m x d tensor
         total += xp.abs(X[:, j, None] - Y[None, :, j])
     return total
+
+
+def empty(shape: tuple[int, ...], reference: Array) -> Array:
+    """Uninitialised array beside ``reference``."""
+    return namespace(reference).empty(shape, dtype=reference.dtype, device=compat.device(reference))
 
 
 def eigh(M: Array) -> tuple[Array, Array]:

@@ -23,9 +23,10 @@ from fisherkit.kernels import Gram
 BASES = ("auto", "full", "pivoted", "random")
 
 _BLOCK = 128  # pivots drawn at once
-_KEEP = 0.05  # a drawn pivot is kept while its residual is above this share of the block's largest
+_KEEP = 0.02  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of n: from this many pivots on, the final rank is predicted
+_CAPACITY = 1024  # rows reserved for the factor at first
 _PROBE_ROWS = 32
 
 
@@ -57,7 +58,7 @@ def low_rank(
     residual = gram.diagonal()
     scale = float(xp.max(residual))
     rounding = 4 * _array.eps(gram.X) * scale  # below this a residual diagonal is noise
-    L = xp.zeros((0, n), dtype=gram.X.dtype, device=residual.device)
+    store = _Rows(residual, n)
     pivots: list[int] = []
     history: list[tuple[int, float]] = []
     warnings = 0
@@ -75,6 +76,7 @@ def low_rank(
         drawn = np.unique(rng.choice(n, size=size, replace=True, p=host / trace))
         S = _array.indices(drawn, gram.X)
         # Cholesky of the residual kernel among the drawn rows decides which of them are kept.
+        L = store.filled
         L_S = xp.take(L, S, axis=1)
         H = gram.corner(S) - L_S.T @ L_S
         largest = float(xp.max(xp.take(residual, S, axis=0)))
@@ -86,13 +88,34 @@ def low_rank(
         rows = gram.rows(P)
         rows -= xp.take(L, P, axis=1).T @ L
         rows = _array.lower_triangular_inverse(corner) @ rows
-        L = xp.concat([L, rows], axis=0)
+        store.append(rows)
         pivots.extend(int(i) for i in drawn[kept])
         residual = _array.clip_in_place(residual - xp.sum(rows * rows, axis=0), lower=0.0)
         residual = _clear(residual, drawn[kept])
     if trace > budget and max_rank is None:
         return None
-    return Factor(L, np.asarray(pivots, dtype=np.int64), trace)
+    return Factor(store.filled, np.asarray(pivots, dtype=np.int64), trace)
+
+
+class _Rows:
+    """A matrix that grows by rows. Memory that is not filled is not touched, and doubles."""
+
+    def __init__(self, reference: Array, length: int):
+        self._buffer = _array.empty((_CAPACITY, length), reference)
+        self._count = 0
+
+    @property
+    def filled(self) -> Array:
+        return self._buffer[: self._count, :]
+
+    def append(self, rows: Array) -> None:
+        end = self._count + rows.shape[0]
+        if end > self._buffer.shape[0]:
+            larger = _array.empty((2 * end, rows.shape[1]), rows)
+            larger[: self._count, :] = self.filled
+            self._buffer = larger
+        self._buffer[self._count : end, :] = rows
+        self._count = end
 
 
 def corner_solver(factor: Factor) -> Callable[[Array], Array]:

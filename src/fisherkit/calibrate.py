@@ -75,7 +75,7 @@ def fit_slope(
         return value, a * first, a * first + a * a * second  # in log a
 
     lower, upper = (math.log(bound) for bound in SLOPE_BOUNDS)
-    return math.exp(newton(derivatives, 0.0, lower, upper))
+    return math.exp(newton(derivatives, 0.0, lower, upper)[0])
 
 
 def probabilities(decisions: Array, slope: float) -> Array:

@@ -178,14 +178,19 @@ class Canonical:
         s = weights.root[None, :]
         if not weights.uniform:
             L *= s
-        unit = trace_unit(float(xp.sum(L * L)) + left_out, weights)
-        mean = None
+        mean, offset = None, 0.0
         if bias == "free":
-            mean = xp.sum(L * s, axis=1) / weights.mass
-            L -= mean[:, None] * s
+            mean = (L @ weights.root) / weights.mass
+            for rows in _array.row_blocks(*L.shape):
+                L[rows, :] -= mean[rows, None] * s
+            offset = weights.mass * float(mean @ mean)
         elif bias == "penalized":
             L = xp.concat([L, s + xp.zeros_like(L[:1, :])], axis=0)
-        lam, W = _array.small_eigh(L @ L.T)
+            offset = -weights.mass
+        inner = L @ L.T
+        trace = float(xp.sum(xp.linalg.diagonal(inner))) + offset + left_out
+        unit = trace_unit(trace, weights)
+        lam, W = _array.small_eigh(inner)
         lam = xp.clip(lam, 0.0, None)
         dropped = int(xp.sum(xp.astype(xp.cumulative_sum(lam) <= cut, xp.int64)))
         dropped = max(dropped, L.shape[0] + (bias == "free") - L.shape[1], 0)
@@ -193,7 +198,11 @@ class Canonical:
         tolerance = left_out + float(xp.sum(lam[:dropped]))
         lam, W = lam[dropped:], W[:, dropped:]
         sigma = xp.sqrt(lam)
-        U = ((W / sigma).T @ L).T
+        # U takes the memory of L, column block by column block.
+        rotation = (W / sigma).T
+        for columns in _array.row_blocks(L.shape[1], L.shape[0], 1 << 20):
+            L[: lam.shape[0], columns] = rotation @ L[:, columns]
+        U = L[: lam.shape[0], :].T
         return cls._thin(U, sigma, W, weights, bias, lift, mean, unit, tolerance)
 
     @classmethod

@@ -25,6 +25,8 @@ from fisherkit.canonical import (
 )
 from fisherkit.weights import Weights
 
+_GRID = 1 << 22  # residuals (rows, targets, values of mu) priced at once
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -190,7 +192,7 @@ class RidgePath:
         grid = _array.like(np.asarray(mus, dtype=np.float64), self.Y)
         C = grid[None, :] / (self.canonical.lam[:, None] + grid[None, :])
         parts = []
-        for some in _array.row_blocks(C.shape[1], self.Y.shape[0] * self.Y.shape[1]):
+        for some in _array.row_blocks(C.shape[1], self.Y.shape[0] * self.Y.shape[1], _GRID):
             c = C[:, some]
             numerator = self._residual_coordinates(c)
             if folds is None:

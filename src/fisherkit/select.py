@@ -24,6 +24,7 @@ log = logging.getLogger("fisherkit")
 
 GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
+_LAST_STEP = 3e-8
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
 PRICE_BLUR = (3e-2, 3e-3)  # relative error of a price at level 0 and 1; level 2 is exact
@@ -103,20 +104,20 @@ def newton(
     upper: float,
     *,
     max_iter: int = 60,
-) -> float:
+) -> tuple[float, float]:
     """Minimise a smooth function on [lower, upper] from x: Newton steps, halved until they descend.
 
     ``derivatives`` returns value, gradient, second derivative. Where the curvature is not positive
-    the step goes downhill by a quarter of the interval. Runs until steps are rounding.
+    the step goes downhill by a quarter of the interval. Returns x and the value there. The last
+    step is so short that its square, the error that remains, is rounding: it is not evaluated.
     """
     value, gradient, hessian = derivatives(x)
     for _ in range(max_iter):
-        step = (
-            -gradient / hessian if hessian > 0 else -math.copysign(0.25 * (upper - lower), gradient)
-        )
+        downhill = -math.copysign(0.25 * (upper - lower), gradient)
+        step = -gradient / hessian if hessian > 0 else downhill
         trial = min(max(x + step, lower), upper)
-        if abs(trial - x) <= 4e-15 * max(1.0, abs(x)):
-            return trial
+        if abs(trial - x) <= _LAST_STEP:
+            return trial, value
         for _ in range(40):
             trial_value, trial_gradient, trial_hessian = derivatives(trial)
             # Near the minimum values agree to rounding, and the gradient decides instead.
@@ -129,7 +130,7 @@ def newton(
         else:
             break
         x, value, gradient, hessian = trial, trial_value, trial_gradient, trial_hessian
-    return x
+    return x, value
 
 
 @dataclass
@@ -196,16 +197,27 @@ class MuSearch:
             status = Status.AT_LOWER_BOUND if at_lower else Status.AT_UPPER_BOUND
         if not self.criterion.smooth:
             return self.best_mu, self.value, status
-        lower, upper = self.mus[max(j - 1, 0)], self.mus[min(j + 1, len(self.mus) - 1)]
-        x = newton(
+        lower, upper = max(j - 1, 0), min(j + 1, len(self.mus) - 1)
+        log_mus = np.log(self.mus[lower : upper + 1])
+        x, value = newton(
             lambda t: self.criterion.derivatives(self.path, t),
-            math.log(self.mus[j]),
-            math.log(lower),
-            math.log(upper),
+            _vertex(log_mus, self.values[lower : upper + 1], j - lower),
+            log_mus[0],
+            log_mus[-1],
         )
         if x == math.log(self.mus[j]) and (at_lower or at_upper):
             return self.best_mu, self.value, status  # exactly the bound
-        return math.exp(x), self.criterion.derivatives(self.path, x)[0], Status.INTERIOR
+        return math.exp(x), value, Status.INTERIOR
+
+
+def _vertex(x: np.ndarray, y: np.ndarray, best: int) -> float:
+    """Where the parabola through three points is smallest; the best point if there are two."""
+    if len(x) < 3:
+        return float(x[best])
+    left, right = (y[1] - y[0]) / (x[1] - x[0]), (y[2] - y[1]) / (x[2] - x[1])
+    curvature = (right - left) / (0.5 * (x[2] - x[0]))
+    middle = 0.5 * (x[1] + x[0]) - left / curvature if curvature > 0 else x[1]
+    return float(min(max(middle, x[0]), x[2]))
 
 
 def march(
