@@ -28,7 +28,8 @@ _LARGEST_FULL = 20_000  # rows beyond which the full path is not taken for accur
 class Design:
     """The model side of a fit, without targets: kernel rows, weights, penalty, bias, centres.
 
-    ``basis`` is one of `basis.BASES`, or "given" with ``rows`` the centres.
+    ``basis`` is one of `basis.BASES`, or "given" with ``rows`` the centres. Whatever is drawn at
+    random follows from ``seed``, so that a form does not depend on those computed before it.
     """
 
     gram: Gram
@@ -38,7 +39,7 @@ class Design:
     basis: str
     n_components: int | None
     rows: np.ndarray | None
-    rng: np.random.RandomState
+    seed: int
 
     @property
     def every_row(self) -> bool:
@@ -93,9 +94,8 @@ class Decomposer:
         rows = design.rows
         if rows is None:
             assert design.n_components is not None
-            rows = basis.choose_rows(
-                design.basis, design.n_components, gram, design.weights.v, design.rng
-            )
+            rng = np.random.RandomState(design.seed)
+            rows = basis.choose_rows(design.basis, design.n_components, gram, design.weights.v, rng)
         return self._from_centres(gram, rows, "centres")
 
     def _from_centres(self, gram: Gram, rows: np.ndarray, method: str) -> Decomposed:
@@ -106,7 +106,8 @@ class Decomposer:
 
     def _low_rank(self, gram: Gram, budget: Callable[[float], float]) -> Decomposed | None:
         """The low-rank form, or ``None`` where the rank is not low or K is not what it seems."""
-        weights, penalty, rng = self.design.weights, self.design.penalty, self.design.rng
+        weights, penalty = self.design.weights, self.design.penalty
+        rng = np.random.RandomState(self.design.seed)
         xp = _array.namespace(gram.X)
         trace = float(xp.sum(weights.v * gram.diagonal()))
         unit, amplification = trace / weights.total, 1.0

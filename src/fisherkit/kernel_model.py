@@ -139,7 +139,7 @@ class KernelModel(BaseEstimator):
             basis=basis,
             n_components=m,
             rows=rows,
-            rng=rng,
+            seed=rng.randint(np.iinfo(np.int32).max),
         )
         problem = Problem(design, Y, Criterion(criterion, held_out))
         return Task(problem, mu, gamma, search_gamma, kept, dropped, rule=rule, **labels)

@@ -27,7 +27,8 @@ _UPPER = 2.0**20
 _LAST_STEP = 3e-8
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
-PRICE_BLUR = (3e-2, 3e-3)  # relative error of a price at level 0 and 1; level 2 is exact
+PRICE_BLUR = (1.5e-2, 1e-3)  # relative error of a price at level 0 and 1; level 2 is exact
+_LEAN = 0.15  # octaves from the best one at which its parabola leans clearly to one side
 _BEATEN = 0.98  # share of the baseline below which a kernel has found something
 _FARTHEST = 10  # half octaves beyond which the march never goes
 
@@ -205,7 +206,7 @@ class MuSearch:
             log_mus[0],
             log_mus[-1],
         )
-        if x == math.log(self.mus[j]) and (at_lower or at_upper):
+        if x == log_mus[j - lower] and (at_lower or at_upper):
             return self.best_mu, self.value, status  # exactly the bound
         return math.exp(x), value, Status.INTERIOR
 
@@ -231,9 +232,11 @@ def march(
     """Choose gamma by minimising the price over reference * step^j, j in half octaves.
 
     Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen above
-    the best, going on past either end while the best is there; then the half octaves beside it.
-    Rises count only once a kernel has beaten ``baseline``, the price of no kernel at all: on fine
+    the best, going on past either end while the best is there; then the half octaves beside it,
+    or only one of them where the parabola through the octaves clearly leans to its side. Rises
+    count only once a kernel has beaten ``baseline``, the price of no kernel at all: on fine
     patterns every wide kernel is as good as none.
+
     ``price(gamma, level)`` is cheap and rough at level 0, exact at the last one: widths that a
     level cannot tell from the best are priced again at the next. Prices that differ by less than
     ``negligible`` are equal, and the widest kernel wins. Also returns the status if the optimum is
@@ -257,8 +260,14 @@ def march(
     while j == min(values) and j > -_FARTHEST:  # the widest kernel won: look at wider ones
         visit(j - 2)
         j = _best(values, negligible)
-    visit(j - 1)
-    visit(j + 1)
+    lean = 0.0
+    if j - 2 in values and j + 2 in values:
+        around = np.array([values[j - 2], values[j], values[j + 2]])
+        lean = _vertex(np.array([-1.0, 0.0, 1.0]), around, 1)
+    if lean < _LEAN:
+        visit(j - 1)
+    if lean > -_LEAN:
+        visit(j + 1)
     for level, blur in enumerate(PRICE_BLUR, start=1):
         bound = (1 + blur) * values[_best(values, negligible)] + negligible
         close = [i for i in values if values[i] <= bound]
