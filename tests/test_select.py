@@ -227,7 +227,7 @@ def test_a_given_mu_is_only_priced():
 # --- the march over widths ------------------------------------------------------------------------
 
 REFERENCE, STEP = 0.7, 2.0
-LEVELS = len(select.PRICE_BLUR) + 1  # the last one is exact
+LEVELS = 2  # rough and exact
 
 
 class Prices:
@@ -312,19 +312,11 @@ def test_prices_that_differ_by_less_than_is_negligible_are_equal():
 
 
 def test_close_prices_are_asked_for_again_and_the_exact_ones_decide():
-    blur = select.PRICE_BLUR[0]
+    blur = select.PRICE_BLUR
     rough = {-1: 1.0 + 2 * blur, 0: 1.0, 1: 1.0 + 0.5 * blur}
     prices = Prices(lambda j: rough.get(j, 2.0 + abs(j)), {0: 1.002, 1: 1.001}.get)
     assert prices.run() == (1, None)
     assert all(sorted(asked) == [0, 1] for asked in prices.asked[1:])
-
-
-def test_a_price_that_one_level_rules_out_is_not_asked_for_at_the_next():
-    rough = {-1: 1.0, 0: 0.99, 1: 1.0}
-    finer, exact = {-1: 1.0, 0: 1.5, 1: 1.0}, {-1: 1.0, 1: 0.9}
-    prices = Prices(lambda j: rough.get(j, 2.0 + abs(j)), finer.get, exact.get)
-    assert prices.run() == (1, None)
-    assert [sorted(asked) for asked in prices.asked[1:]] == [[-1, 0, 1], [-1, 1]]
 
 
 def test_clear_prices_are_not_asked_for_again():

@@ -48,9 +48,12 @@ def to_numpy(x: Array) -> np.ndarray:
     try:
         return np.asarray(x)
     except (TypeError, RuntimeError):  # what device arrays raise
+        pass
+    try:
+        return np.asarray(compat.to_device(x, "cpu"))
+    except ValueError:  # a namespace with another name for the host
         devices = namespace(x).__array_namespace_info__().devices()
-        host = next((d for d in devices if "cpu" in str(d).lower()), "cpu")
-        return np.asarray(compat.to_device(x, host))
+        return np.asarray(compat.to_device(x, next(d for d in devices if "cpu" in str(d).lower())))
 
 
 def widen(x: Array) -> Array:

@@ -63,7 +63,10 @@ class KernelModel(BaseEstimator):
         if not callable(self.kernel):
             validation.one_of("kernel", self.kernel, KERNELS, also=" or a callable")
         return Kernel(
-            self.kernel, degree=self.degree, coef0=self.coef0, params=self.kernel_params or {}
+            self.kernel,
+            degree=validation.number("degree", self.degree),
+            coef0=validation.number("coef0", self.coef0),
+            params=self.kernel_params or {},
         )
 
     def _rules_in_use(self) -> list[str]:

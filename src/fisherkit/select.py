@@ -27,7 +27,7 @@ _UPPER = 2.0**20
 _LAST_STEP = 3e-8
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
-PRICE_BLUR = (1.5e-2, 1e-3)  # relative error of a price at level 0 and 1; level 2 is exact
+PRICE_BLUR = 5e-3  # relative error of a rough price
 _LEAN = 0.15  # octaves from the best one at which its parabola leans clearly to one side
 _BEATEN = 0.98  # share of the baseline below which a kernel has found something
 _FARTHEST = 10  # half octaves beyond which the march never goes
@@ -222,7 +222,7 @@ def _vertex(x: np.ndarray, y: np.ndarray, best: int) -> float:
 
 
 def march(
-    price: Callable[[float, int], float],
+    price: Callable[[float, bool], float],
     reference: float,
     step: float,
     *,
@@ -237,15 +237,14 @@ def march(
     count only once a kernel has beaten ``baseline``, the price of no kernel at all: on fine
     patterns every wide kernel is as good as none.
 
-    ``price(gamma, level)`` is cheap and rough at level 0, exact at the last one: widths that a
-    level cannot tell from the best are priced again at the next. Prices that differ by less than
-    ``negligible`` are equal, and the widest kernel wins. Also returns the status if the optimum is
-    at the end of what is ever tried.
+    ``price(gamma, exact)`` may be rough first: widths that it cannot tell from the best are priced
+    again exactly. Prices that differ by less than ``negligible`` are equal, and the widest kernel
+    wins. Also returns the status if the optimum is at the end of what is ever tried.
     """
     values: dict[int, float] = {}
 
-    def visit(j: int, level: int = 0) -> float:
-        values[j] = price(reference * step**j, level)
+    def visit(j: int, *, exact: bool = False) -> float:
+        values[j] = price(reference * step**j, exact)
         return values[j]
 
     j, rises = _WIDE, 0
@@ -268,13 +267,11 @@ def march(
         visit(j - 1)
     if lean > -_LEAN:
         visit(j + 1)
-    for level, blur in enumerate(PRICE_BLUR, start=1):
-        bound = (1 + blur) * values[_best(values, negligible)] + negligible
-        close = [i for i in values if values[i] <= bound]
-        values = {i: values[i] for i in close}
-        if len(close) > 1:
-            for i in close:
-                visit(i, level)
+    bound = (1 + PRICE_BLUR) * values[_best(values, negligible)] + negligible
+    values = {i: value for i, value in values.items() if value <= bound}
+    if len(values) > 1:
+        for i in list(values):
+            visit(i, exact=True)
     j = _best(values, negligible)
     edges = {-_FARTHEST - 1: Status.AT_WIDEST, _FARTHEST + 1: Status.AT_NARROWEST}
     return reference * step**j, edges.get(j)

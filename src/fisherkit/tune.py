@@ -23,7 +23,7 @@ from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log,
 
 _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
 _ACCEPT = 3e-6  # trace left out, relative to the chosen mu
-_COARSE = (1e-2, 1e-3)  # mean residual diagonal relative to the best mu, while comparing widths
+_ROUGH = 1e-2  # mean residual diagonal, relative to the best mu, while comparing widths
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 
 
@@ -142,14 +142,13 @@ class _Tuner:
         )
         return Tuned(search.mu.path.at(mu), search.decomposed.centres, selection)
 
-    def price(self, gamma: float, level: int) -> float:
-        """The criterion at this gamma with its best mu on the grid, as exact as the level asks."""
+    def price(self, gamma: float, exact: bool) -> float:
+        """The criterion at this gamma with its best mu on the grid; to about 1 % unless exact."""
         if gamma in self.prices:
             value, tolerance = self.prices[gamma]
-            if tolerance <= self._allowed(level, self.likely_mu[gamma]):
+            if not exact or tolerance <= _ACCEPT * self.likely_mu[gamma]:
                 return value
-        rough = level < len(_COARSE)
-        search = self._rough(gamma, level) if rough else self._accurate(gamma)[0]
+        search = self._accurate(gamma)[0] if exact else self._rough(gamma)
         value = search.mu.value
         log.log(
             logging.DEBUG if gamma in self.prices else logging.INFO,
@@ -165,22 +164,17 @@ class _Tuner:
         self._keep(gamma, search)
         return value
 
-    def _allowed(self, level: int, mu: float) -> float:
-        """Trace that a model may leave out to be priced at this level."""
-        if level < len(_COARSE):
-            return _COARSE[level] * self.problem.design.weights.total * mu
-        return _ACCEPT * mu
-
-    def _rough(self, gamma: float, level: int) -> _Search:
-        """A search that leaves out no more than its level allows at the mu that it finds."""
+    def _rough(self, gamma: float) -> _Search:
+        """A search that leaves out little at the mu that it finds."""
+        share = _ROUGH * self.problem.design.weights.total
         # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
-        wider = max((g for g in self.likely_mu if g is not None and g <= gamma), default=None)
+        wider = max((g for g in self.likely_mu if g is not None and g < gamma), default=None)
         guess = self.mu if self.mu is not None else self.likely_mu.get(wider)
         last = np.inf
         while True:
-            search = self._search(gamma, None if guess is None else self._allowed(level, guess))
+            search = self._search(gamma, None if guess is None else share * guess)
             mu = self.likely_mu[gamma] = search.mu.best_mu
-            if search.tolerance <= self._allowed(level, mu) or search.tolerance >= last:
+            if search.tolerance <= share * mu or search.tolerance >= last:
                 return search
             guess, last = 0.5 * mu, search.tolerance
 

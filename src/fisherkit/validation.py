@@ -28,6 +28,13 @@ def one_of(name: str, value: Any, valid: Sequence[str], also: str = "") -> str:
     raise ValueError(f"{name}={value!r} is not valid; use one of {options}{also}.")
 
 
+def number(name: str, value: Any) -> float:
+    """``value`` if it is a finite number."""
+    if isinstance(value, Real) and np.isfinite(float(value)):
+        return float(value)
+    raise ValueError(f"{name}={value!r} is not valid; use a finite number.")
+
+
 def number_or_rule(name: str, value: Any, rules: Sequence[str]) -> float | None:
     """The positive number given, or ``None`` for a rule."""
     if isinstance(value, str):
