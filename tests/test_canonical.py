@@ -303,9 +303,9 @@ def indefinite(n=30, smallest=-0.25):
 @each_bias
 def test_an_indefinite_matrix_is_refused_with_its_smallest_eigenvalue(bias):
     with pytest.raises(NotPositiveError, match=r"smallest eigenvalue is -0\.25,"):
-        Canonical.from_gram(indefinite(), weights_of(30, False), bias, known_positive=False)
+        Canonical.from_gram(indefinite(), weights_of(30, False), bias, rounding=2e-16)
     with pytest.raises(NotPositiveError, match=r"smallest eigenvalue is -0\.25,"):
-        require_positive(indefinite(), weights_of(30, False))
+        require_positive(indefinite(), weights_of(30, False), 2e-16)
 
 
 def test_an_indefinite_matrix_is_noticed_even_where_theory_promised_otherwise():
@@ -316,18 +316,23 @@ def test_an_indefinite_matrix_is_noticed_even_where_theory_promised_otherwise():
 def test_a_negative_direction_that_a_free_bias_hides_is_found():
     K = np.eye(20) - 1.5 * np.ones((20, 20)) / 20  # eigenvalue -0.5 along the ones
     with pytest.raises(NotPositiveError, match=r"smallest eigenvalue is -0\.5,"):
-        Canonical.from_gram(K, weights_of(20, False), "free", known_positive=False)
+        Canonical.from_gram(K, weights_of(20, False), "free", rounding=2e-16)
 
 
 def test_rounding_below_zero_is_accepted():
     K = indefinite(smallest=-1e-13)
-    form = Canonical.from_gram(K, weights_of(30, False), "none", known_positive=False)
+    form = Canonical.from_gram(K, weights_of(30, False), "none", rounding=2e-16)
     assert np.all(form.lam >= 0)
 
 
 def test_the_floor_of_mu_follows_the_unit_and_the_precision():
-    assert mu_floor(3.0, np.ones((10, 1))) == pytest.approx(3e-8)
-    assert mu_floor(1.0, np.ones((10, 1), dtype=np.float32)) == pytest.approx(100 * 2.0**-23)
+    def weights(w):
+        return Weights(w, np.ones_like(w))
+
+    assert mu_floor(3.0, weights(np.ones(10))) == pytest.approx(3e-8)
+    assert mu_floor(1.0, weights(np.full(10, 1e8))) == pytest.approx(1e10 * 2.0**-52)
+    single = weights(np.ones(10, dtype=np.float32))
+    assert mu_floor(1.0, single) == pytest.approx(100 * 2.0**-23)
 
 
 def test_overflowing_kernel_values_are_explained():

@@ -5,7 +5,7 @@ import pytest
 from oracles import gap
 
 from fisherkit import _array, basis
-from fisherkit.canonical import Canonical, NotPositiveError
+from fisherkit.canonical import Canonical
 from fisherkit.kernels import Gram, Kernel
 from fisherkit.ridge import Fold, RidgePath, solve
 from fisherkit.weights import Weights
@@ -125,16 +125,17 @@ def assert_same_fit(one, other, tolerance=1e-9):
 def test_one_cholesky_gives_the_fit_of_the_path(bias, weighted, penalty):
     path = path_of(bias, weighted, penalty=penalty)
     for mu in MUS:
-        fit, unit = solve(GRAM.full(), Y, weights_of(weighted), bias=bias, penalty=penalty, mu=mu)
-        assert_same_fit(path.at(mu), fit)
-        assert unit == pytest.approx(path.canonical.unit)
+        solved = solve(GRAM.full(), Y, weights_of(weighted), bias=bias, penalty=penalty, mu=mu)
+        if solved is None:  # squaring K would cost digits
+            assert penalty == "coefficients" and mu < 1e-4 * path.canonical.unit
+            continue
+        assert_same_fit(path.at(mu), solved[0])
+        assert solved[1] == pytest.approx(path.canonical.unit)
 
 
 def test_a_cholesky_that_fails_says_so():
-    with pytest.raises(NotPositiveError):
-        solve(
-            -np.eye(5), np.ones((5, 1)), weights_of(False, 5), bias="none", penalty="rkhs", mu=0.1
-        )
+    options = dict(bias="none", penalty="rkhs", mu=0.1)
+    assert solve(-np.eye(5), np.ones((5, 1)), weights_of(False, 5), **options) is None
 
 
 @each_weighting

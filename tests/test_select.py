@@ -176,7 +176,7 @@ def test_an_optimum_on_the_floor_is_exactly_the_floor(rule):
     search = search_of(*clean_labels(), rule=rule)
     mu, value, status = search.refine()
     assert status is Status.AT_LOWER_BOUND
-    assert mu == mu_floor(search.path.canonical.unit, search.path.Y) == search.floor
+    assert mu == mu_floor(search.path.canonical.unit, search.path.canonical.weights) == search.floor
     assert value == search.values.min()
 
 
@@ -269,10 +269,17 @@ def test_the_march_finds_the_minimum_of_a_valley(centre, offset):
 
 def test_the_march_stops_after_two_rises():
     best = select._WIDE + 2
-    prices = Prices(valley(best))
+    prices = Prices(lambda j: 1.0 + 0.03 * (j - best) ** 2)
     assert prices.run() == (best, None)
     assert prices.asked[0][:4] == [best - 2, best, best + 2, best + 4]
     assert sorted(prices.asked[0][4:]) == [best - 1, best + 1]
+
+
+def test_one_steep_rise_stops_the_march():
+    best = select._WIDE + 2
+    prices = Prices(valley(best))
+    assert prices.run() == (best, None)
+    assert max(prices.asked[0]) == best + 2
 
 
 def test_one_rise_does_not_stop_the_march():

@@ -61,7 +61,7 @@ def low_rank(
     store = _Rows(residual, n)
     pivots: list[int] = []
     history: list[tuple[int, float]] = []
-    warnings = 0
+    alarms = 0
     while True:
         host = np.asarray(_array.to_numpy(weight * residual), dtype=np.float64)
         trace = float(host.sum())
@@ -69,8 +69,8 @@ def low_rank(
         if trace <= budget or len(pivots) >= cap or not np.any(host > 0):
             break
         if max_rank is None and len(pivots) >= _PREDICT_FROM * n:
-            warnings = warnings + 1 if _predicted_rank(history, budget) > cap else 0
-            if warnings >= 2:
+            alarms = alarms + 1 if _predicted_rank(history, budget) > cap else 0
+            if alarms >= 2:
                 return None
         size = min(_BLOCK, int(np.count_nonzero(host)), max(1, cap - len(pivots)))
         drawn = np.unique(rng.choice(n, size=size, replace=True, p=host / trace))
@@ -223,4 +223,14 @@ def choose_rows(
         return np.sort(rng.choice(gram.n, size=n_components, replace=False, p=p / p.sum()))
     factor = low_rank(gram, weight, 0.0, rng, max_rank=n_components)
     assert factor is not None  # a rank limit never gives up
-    return np.sort(factor.pivots)
+    return np.sort(factor.pivots) if len(factor.pivots) else np.zeros(1, dtype=np.int64)
+
+
+def require_positive_diagonal(gram: Gram) -> None:
+    """Raise where a negative diagonal already shows that K is not positive semi-definite."""
+    smallest = float(_array.namespace(gram.X).min(gram.diagonal()))
+    if smallest < 0:
+        raise ValueError(
+            "The kernel matrix is not positive semi-definite: its smallest eigenvalue is at most "
+            f"{smallest:.6g}, a value on its diagonal."
+        )

@@ -38,9 +38,12 @@ from fisherkit.weights import Weights
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
 
 
-def mu_floor(unit: float, reference: Array) -> float:
-    """The smallest mu that a search may reach, for a model on the rows of ``reference``."""
-    return max(MU_FLOOR, 10 * reference.shape[0] * _array.eps(reference)) * unit
+def mu_floor(unit: float, weights: Weights) -> float:
+    """The smallest mu that a search may reach: 1e-8 tr(G)/n, or what rounding allows.
+
+    No eigenvalue of G~ passes its trace, n tr(G)/n with copies counted.
+    """
+    return max(MU_FLOOR, 10 * weights.total * _array.eps(weights.v)) * unit
 
 
 class NotPositiveError(ValueError):
@@ -93,7 +96,7 @@ class Canonical:
         weights: Weights,
         bias: str,
         *,
-        known_positive: bool = True,
+        rounding: float | None = None,
         shift: float = 0.0,
     ) -> Canonical:
         """All eigenvectors of s K s (rkhs penalty, every row a centre). Consumes K; O(n^3).
@@ -101,11 +104,13 @@ class Canonical:
         A free bias is projected out by a rank-two update that also gives the direction s an
         eigenvalue above all others: its eigenvector is the last one and is dropped. Then K may
         also be given less a constant ``shift``, which the projection removes anyway.
+
+        A kernel that theory does not guarantee to be positive comes with the relative ``rounding``
+        of its values; `NotPositiveError` is raised for eigenvalues negative beyond it.
         """
         K, unit = whiten(K, weights, shift)
-        floor = mu_floor(unit, K)
-        if not known_positive:
-            _check_positive(K, floor)
+        if rounding is not None:
+            _check_positive(K, _positive_tolerance(unit, weights, rounding))
         s = weights.root
         bias_row = None
         if bias == "free":
@@ -118,6 +123,7 @@ class Canonical:
             bias_row = centre @ U
         elif bias == "penalized":
             bias_row = -(s @ U)
+        floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]))
         if float(lam[0]) < -floor:
             raise NotPositiveError(_indefinite(float(lam[0]), floor))
         lam = _array.clip_in_place(lam, lower=0.0)
@@ -314,10 +320,14 @@ def add_to_diagonal(M: Array, value: float) -> None:
     M += value * _array.like(np.eye(M.shape[0]), M)
 
 
-def require_positive(K: Array, weights: Weights) -> None:
+def require_positive(K: Array, weights: Weights, rounding: float) -> None:
     """Raise `NotPositiveError` if K has a negative eigenvalue beyond rounding. Consumes K."""
     K, unit = whiten(K, weights)
-    _check_positive(K, mu_floor(unit, K))
+    _check_positive(K, _positive_tolerance(unit, weights, rounding))
+
+
+def _positive_tolerance(unit: float, weights: Weights, rounding: float) -> float:
+    return max(mu_floor(unit, weights), 10 * weights.total * rounding * unit)
 
 
 def _check_positive(K: Array, tolerance: float) -> None:

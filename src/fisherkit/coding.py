@@ -101,7 +101,7 @@ class Rule:
 
 
 def _lda(counts: Array, scatter: Array, *, balanced: bool) -> tuple[Array, Array]:
-    """Penalised LDA as an affine rule on indicator scores (specification of the LDA rule).
+    """Penalised LDA as an affine rule on indicator scores.
 
     With l = sum n_k, ybar = n/l and (D - Q)^-1 = S + 11'/l, S = Pi E^+ Pi', Pi = I - 1 n'/l:
 

@@ -78,20 +78,22 @@ class Decomposer:
     def _full(self, gram: Gram) -> Decomposed:
         design = self.design
         rows = np.arange(gram.n)
-        known = gram.kernel.known_positive
+        rounding = None if gram.kernel.known_positive else gram.rounding
         if design.penalty == "coefficients":
-            if not known:
-                require_positive(gram.full(), design.weights)
+            if rounding is not None:
+                require_positive(gram.full(), design.weights, rounding)
             return self._from_centres(gram, rows, "full")
         K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
-            K, design.weights, design.bias, known_positive=known, shift=shift
+            K, design.weights, design.bias, rounding=rounding, shift=shift
         )
         return Decomposed(canonical, rows, "full")
 
     def _centres(self, gram: Gram) -> Decomposed:
         design = self.design
         rows = design.rows
+        if not gram.kernel.known_positive:
+            basis.require_positive_diagonal(gram)
         if rows is None:
             assert design.n_components is not None
             rng = np.random.RandomState(design.seed)
@@ -109,11 +111,16 @@ class Decomposer:
         weights, penalty = self.design.weights, self.design.penalty
         rng = np.random.RandomState(self.design.seed)
         xp = _array.namespace(gram.X)
-        trace = float(xp.sum(weights.v * gram.diagonal()))
+        diagonal = gram.diagonal()
+        trace = float(xp.sum(weights.v * diagonal))
+        if float(xp.min(diagonal)) < 0 or trace <= 0:
+            return None
         unit, amplification = trace / weights.total, 1.0
         if penalty == "coefficients":
             # G = K W K: an error E in K enters G as about 2 |K| E.
             norm = basis.frobenius(gram, weights.frequency, rng)
+            if norm == 0:
+                return None
             unit, amplification = norm**2 / weights.total, 2 * norm
         allowed = budget(unit) / amplification
         rounding = 8 * _array.eps(gram.X) * trace

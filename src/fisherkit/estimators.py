@@ -187,7 +187,7 @@ class KernelFisherClassifier(
             validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
         validation.one_of("threshold", self.threshold, THRESHOLDS)
         validation.one_of("multiclass", self.multiclass, MULTICLASS)
-        X, y = self._validate(X, y)
+        X, y, rounding = self._validate(X, y)
         check_classification_targets(y)
         frequency, kept = validation.frequencies(sample_weight, X)
         frequency, y = take_rows(frequency, kept), take_rows(y, kept)
@@ -211,6 +211,7 @@ class KernelFisherClassifier(
             Weights(frequency, cost),
             kept,
             groups,
+            rounding=rounding,
             criterion=self.criterion,
             rule=coding.Rule(kind, self.threshold == "balanced"),
             classes=classes,
@@ -367,14 +368,15 @@ n_components, random_state
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Task:
         """Validate targets and weights; everything short of fitting."""
-        X, y = self._validate(X, y, multi_output=True, y_numeric=True)
+        X, y, rounding = self._validate(X, y, multi_output=True, y_numeric=True)
         xp = _array.namespace(X)
         y = _array.like(y, X)
         frequency, kept = validation.frequencies(sample_weight, X)
         frequency = take_rows(frequency, kept)
         Y = take_rows(xp.reshape(y, (y.shape[0], -1)), kept)
         weights = Weights(frequency, xp.ones_like(frequency))
-        return self._task(X, Y, None, weights, kept, groups, flat=len(y.shape) == 1)
+        flat = len(y.shape) == 1
+        return self._task(X, Y, None, weights, kept, groups, rounding=rounding, flat=flat)
 
     def predict(self, X):
         """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs)."""

@@ -76,14 +76,14 @@ class KernelModel(BaseEstimator):
             used["gamma"] = self.gamma
         return [f"{name}={value!r}" for name, value in used.items() if isinstance(value, str)]
 
-    def _validate(self, X: Any, y: Any, **options: Any) -> tuple[Array, Any]:
+    def _validate(self, X: Any, y: Any, **options: Any) -> tuple[Array, Any, float]:
         X, y = validate_data(self, X, y, dtype=_float_dtypes(X), ensure_min_samples=2, **options)
-        X = _array.widen(X)
+        rounding, X = _array.eps(X), _array.widen(X)
         if self.kernel == "precomputed":
-            validation.precomputed(X)
+            validation.precomputed(X, rounding)
         else:
             validation.mention_scales(X)
-        return X, y
+        return X, y, rounding
 
     def _task(
         self,
@@ -94,6 +94,7 @@ class KernelModel(BaseEstimator):
         kept: np.ndarray,
         groups: Any,
         *,
+        rounding: float,
         criterion: Any = "press",
         rule: coding.Rule | None = None,
         **labels: Any,
@@ -135,7 +136,7 @@ class KernelModel(BaseEstimator):
             Y, y, weights, folds, balanced=rule is not None and rule.balanced
         )
         design = Design(
-            gram=Gram(X, replace(kernel, gamma=gamma)),
+            gram=Gram(X, replace(kernel, gamma=gamma), rounding),
             weights=weights,
             penalty=self.penalty,
             bias=self.bias,

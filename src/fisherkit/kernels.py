@@ -119,6 +119,10 @@ class Kernel:
             return xp.sum(X * X, axis=1)
         if self.name in _WITH_DEGREE:
             return (self.gamma * xp.sum(X * X, axis=1) + self.coef0) ** self.degree
+        if self.name == "chi2":
+            return xp.ones_like(X[:, 0])
+        if self.name == "cosine":
+            return xp.astype(xp.any(X != 0, axis=1), X.dtype)
         values = [float(self.block(X[i : i + 1, :], X[i : i + 1, :])[0, 0]) for i in range(len(X))]
         return _array.like(values, X)
 
@@ -144,11 +148,13 @@ def _scaled_distances(X: Array, Y: Array, gamma: float) -> Array:
 class Gram:
     """A kernel on one set of rows: rows, diagonal or all of the matrix K (n, n).
 
-    ``X`` is the data (n, d), or K itself for a precomputed kernel.
+    ``X`` is the data (n, d), or K itself for a precomputed kernel; ``rounding`` is the relative
+    precision of what was given, before it was widened to double precision.
     """
 
     X: Array
     kernel: Kernel
+    rounding: float = 0.0
     _kept: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @property

@@ -17,7 +17,6 @@ from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.canonical import (
     Canonical,
-    NotPositiveError,
     add_to_diagonal,
     rank_two_update,
     trace_unit,
@@ -25,6 +24,7 @@ from fisherkit.canonical import (
 )
 from fisherkit.weights import Weights
 
+_SQUARING = 1e-4  # relative mu below which squaring K costs digits
 _GRID = 1 << 22  # residuals (rows, targets, values of mu) priced at once
 
 
@@ -69,6 +69,8 @@ class DenseResolvent:
 
     def block(self, rows: Array, columns: Array) -> Array:
         xp = _array.namespace(self.B)
+        if columns.shape[0] < rows.shape[0]:  # the short axis first: no (n, n) copy
+            return xp.take(xp.take(self.B, columns, axis=1), rows, axis=0)
         return xp.take(xp.take(self.B, rows, axis=0), columns, axis=1)
 
 
@@ -275,11 +277,11 @@ class RidgePath:
 
 def solve(
     K: Array, Y: Array, weights: Weights, *, bias: str, penalty: str, mu: float
-) -> tuple[Ridge, float]:
+) -> tuple[Ridge, float] | None:
     """One fit at a given mu by Cholesky, every row a centre; and tr(G)/n.
 
-    Consumes K; n^3 flops (rkhs). Raises `NotPositiveError` where G~ + mu I is not positive
-    definite.
+    Consumes K; n^3 flops (rkhs). ``None`` where a decomposition does better: G~ + mu I is not
+    positive definite to rounding, or K would be squared (coefficients) for a small mu.
     """
     xp = _array.namespace(K)
     s = weights.root
@@ -287,8 +289,10 @@ def solve(
     Z = None
     if penalty == "coefficients":
         Z = K * (s[:, None] * xp.sqrt(frequency)[None, :])
+        unit = trace_unit(float(xp.sum(Z * Z)), weights)
+        if mu < _SQUARING * unit:
+            return None
         K = Z @ Z.T
-        unit = trace_unit(float(xp.sum(xp.linalg.diagonal(K))), weights)
     else:
         K, unit = whiten(K, weights)
     if bias == "penalized":
@@ -296,7 +300,7 @@ def solve(
     add_to_diagonal(K, mu)
     A = _array.spd_inverse(K)
     if A is None:
-        raise NotPositiveError("G + mu I is not positive definite")
+        return None
     whitened = s[:, None] * Y
     intercept = xp.zeros_like(Y[0, :])
     if bias == "free":

@@ -3,13 +3,14 @@
 For one kernel, the criterion is priced on a grid of mu in one sweep, the grid is extended only
 while the optimum sits on its edge, and safeguarded Newton steps on log mu (the paper's, with step
 halving) finish inside the bracket. The width is chosen by the same criterion: a march from wide to
-narrow kernels in octaves that stops after two rises, then the half octaves beside the best.
+narrow kernels in octaves that stops on clear rises, then the half octaves beside the best.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -29,7 +30,9 @@ _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
 PRICE_BLUR = 5e-3  # relative error of a rough price
 _LEAN = 0.15  # octaves from the best one at which its parabola leans clearly to one side
-_BEATEN = 0.98  # share of the baseline below which a kernel has found something
+_BEATEN = 0.02  # relative gain on the baseline from which a kernel has found something
+# Relative rises that count, and that end the march at once: lower hills may hide deeper valleys.
+_RISE, _STEEP = 0.1, 0.3
 _FARTHEST = 10  # half octaves beyond which the march never goes
 
 
@@ -149,7 +152,7 @@ class MuSearch:
 
     def __post_init__(self) -> None:
         unit = self.path.canonical.unit
-        self.floor = mu_floor(unit, self.path.Y)
+        self.floor = mu_floor(unit, self.path.canonical.weights)
         self.ceiling = _UPPER * unit
         grid = np.maximum(GRID * unit, self.floor)
         self.mus = np.unique(grid) if self.given is None else np.array([self.given])
@@ -227,15 +230,15 @@ def march(
     step: float,
     *,
     negligible: float = 0.0,
-    baseline: float = math.inf,
+    baseline: float = sys.float_info.max,
 ) -> tuple[float, Status | None]:
     """Choose gamma by minimising the price over reference * step^j, j in half octaves.
 
-    Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen above
-    the best, going on past either end while the best is there; then the half octaves beside it,
-    or only one of them where the parabola through the octaves clearly leans to its side. Rises
-    count only once a kernel has beaten ``baseline``, the price of no kernel at all: on fine
-    patterns every wide kernel is as good as none.
+    Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen a
+    tenth above the best, or one three tenths, going on past either end while the best is there;
+    then the half octaves beside it, or only one of them where the parabola through the octaves
+    clearly leans to its side. Rises count only once a kernel has beaten ``baseline``, the price of
+    no kernel at all: on fine patterns every wide kernel is as good as none.
 
     ``price(gamma, exact)`` may be rough first: widths that it cannot tell from the best are priced
     again exactly. Prices that differ by less than ``negligible`` are equal, and the widest kernel
@@ -250,9 +253,10 @@ def march(
     j, rises = _WIDE, 0
     while j <= _NARROW or (j <= _FARTHEST and _best(values, negligible) == j - 2):
         best = min(values.values(), default=math.inf)
-        rose = _tied(visit(j), negligible) >= best
-        rises = rises + 1 if rose and best < _BEATEN * baseline else 0
-        if rises == 2:
+        rise = (visit(j) - best - negligible) / max(abs(best), sys.float_info.min)
+        found = best < baseline - _BEATEN * abs(baseline)
+        rises = rises + 1 if found and rise >= _RISE else 0
+        if rises == 2 or (found and rise >= _STEEP):
             break
         j += 2
     j = _best(values, negligible)
@@ -267,7 +271,8 @@ def march(
         visit(j - 1)
     if lean > -_LEAN:
         visit(j + 1)
-    bound = (1 + PRICE_BLUR) * values[_best(values, negligible)] + negligible
+    lowest = values[_best(values, negligible)]
+    bound = lowest + PRICE_BLUR * abs(lowest) + negligible
     values = {i: value for i, value in values.items() if value <= bound}
     if len(values) > 1:
         for i in list(values):

@@ -3,18 +3,19 @@
 The low-rank path first leaves out a trace of 1e-2 of the smallest mu priced, enough to choose mu;
 the chosen model is accepted if that trace is below 3e-6 of its mu (leave-one-out residuals are then
 within 1e-7 of the full path, relative to their size) and otherwise factored again. While widths
-are compared, a mean residual of 1e-2 of each width's best mu will do: it prices to about 1 %.
+are compared, a mean residual of 1e-2 of each width's best mu will do, of at most 1e-4 of tr(G)/n.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fisherkit._array import Array
-from fisherkit.canonical import NotPositiveError, require_positive
+from fisherkit.canonical import require_positive
 from fisherkit.criteria import Criterion
 from fisherkit.decompose import Decomposed, Decomposer, Design
 from fisherkit.kernels import reference_width, width_step
@@ -22,6 +23,7 @@ from fisherkit.ridge import Ridge, RidgePath, solve
 from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, march
 
 _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
+_CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the signal
 _ACCEPT = 3e-6  # trace left out, relative to the chosen mu
 _ROUGH = 1e-2  # mean residual diagonal, relative to the best mu, while comparing widths
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
@@ -52,6 +54,7 @@ def tune(problem: Problem, *, mu: float | None, gamma: float | None, search_gamm
         exact = _by_cholesky(problem, mu)
         if exact is not None:
             return exact
+        problem = replace(problem, design=replace(design, basis="full"))
     tuner, edge = _Tuner(problem, mu), None
     if search_gamma:
         kernel = design.gram.kernel
@@ -74,13 +77,11 @@ def _by_cholesky(problem: Problem, mu: float) -> Tuned | None:
     gram = design.gram
     K = gram.full()
     if not gram.kernel.known_positive:
-        require_positive(K + 0.0, design.weights)
-    try:
-        ridge, unit = solve(
-            K, problem.Y, design.weights, bias=design.bias, penalty=design.penalty, mu=mu
-        )
-    except NotPositiveError:
+        require_positive(K + 0.0, design.weights, gram.rounding)
+    solved = solve(K, problem.Y, design.weights, bias=design.bias, penalty=design.penalty, mu=mu)
+    if solved is None:
         return None
+    ridge, unit = solved
     value = float(criterion.of_residuals(ridge.leave_one_out()[:, :, None])[0])
     selection = Selection(
         criterion=criterion.name,
@@ -143,7 +144,7 @@ class _Tuner:
         return Tuned(search.mu.path.at(mu), search.decomposed.centres, selection)
 
     def price(self, gamma: float, exact: bool) -> float:
-        """The criterion at this gamma with its best mu on the grid; to about 1 % unless exact."""
+        """The criterion at this gamma with its best mu on the grid; roughly, unless exact."""
         if gamma in self.prices:
             value, tolerance = self.prices[gamma]
             if not exact or tolerance <= _ACCEPT * self.likely_mu[gamma]:
@@ -172,23 +173,25 @@ class _Tuner:
         guess = self.mu if self.mu is not None else self.likely_mu.get(wider)
         last = np.inf
         while True:
-            search = self._search(gamma, None if guess is None else share * guess)
+            search = self._search(gamma, _rough_budget(share, guess))
             mu = self.likely_mu[gamma] = search.mu.best_mu
-            if search.tolerance <= share * mu or search.tolerance >= last:
+            allowed = _rough_budget(share, mu)(search.decomposed.canonical.unit)
+            if search.tolerance <= allowed or search.tolerance >= last:
                 return search
             guess, last = 0.5 * mu, search.tolerance
 
     def _accurate(self, gamma: float | None) -> tuple[_Search, float, float, Status]:
         """A search that is accurate at the mu that it finds; with that mu, its value and status."""
-        trace = None
-        if gamma in self.likely_mu:
-            trace = 0.5 * _ACCEPT * self.likely_mu[gamma]
-        search = self.kept.get(gamma) or self._search(gamma, trace)
+        search = self.kept.get(gamma)
+        if search is None and gamma in self.likely_mu:
+            search = self._search(gamma, _sharp_budget(self.likely_mu[gamma]))
+        elif search is None:
+            search = self._search(gamma, self._first_budget)
         while True:
             mu, value, status = search.mu.refine()
             if search.tolerance <= _ACCEPT * mu:
                 break
-            sharper = self._search(gamma, 0.5 * _ACCEPT * mu)
+            sharper = self._search(gamma, _sharp_budget(mu))
             if sharper.tolerance >= search.tolerance:  # rounding is the limit
                 break
             search = sharper
@@ -204,20 +207,30 @@ class _Tuner:
         if accurate and small and all((search.mu.value, gamma) <= rival for rival in rivals):
             self.kept = {gamma: search}
 
-    def _search(self, gamma: float | None, trace: float | None) -> _Search:
-        """Decompose but for a trace (default: 1e-2 of the smallest mu priced), and price."""
+    def _first_budget(self, unit: float) -> float:
+        return _SEARCH * (float(GRID[0]) * unit if self.mu is None else self.mu)
 
-        def budget(unit: float) -> float:
-            if trace is not None:
-                return trace
-            return _SEARCH * (float(GRID[0]) * unit if self.mu is None else self.mu)
-
+    def _search(self, gamma: float | None, budget: Callable[[float], float]) -> _Search:
+        """Decompose but for a trace of ``budget(tr(G)/n)``, and price."""
         decomposed = self.decomposer.decompose(gamma, budget)
         path = RidgePath.of(decomposed.canonical, self.problem.Y)
         search = MuSearch(path, self.problem.criterion, given=self.mu)
         prices = zip(search.mus, search.values, strict=True)
         self.priced.extend((_number(gamma), mu, value) for mu, value in prices)
         return _Search(search, decomposed)
+
+
+def _rough_budget(share: float, mu: float | None) -> Callable[[float], float]:
+    """Trace that a rough factorisation may leave out: a share of mu, or of 1e-4 tr(G)/n if less.
+
+    A truncated model prefers a large mu, and a large mu alone would justify the truncation.
+    """
+    return lambda unit: share * min(np.inf if mu is None else mu, _CAUTION * unit)
+
+
+def _sharp_budget(mu: float) -> Callable[[float], float]:
+    """Trace that may be left out of a model that is accurate at mu."""
+    return lambda unit: 0.5 * _ACCEPT * mu
 
 
 def _number(gamma: float | None) -> float:

@@ -40,7 +40,7 @@ def number_or_rule(name: str, value: Any, rules: Sequence[str]) -> float | None:
     if isinstance(value, str):
         one_of(name, value, rules, also=" or a positive number")
         return None
-    if not isinstance(value, Real) or not 0 < float(value) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         options = ", ".join(repr(v) for v in rules)
         raise ValueError(f"{name}={value!r} is not valid; use {options} or a positive number.")
     return float(value)
@@ -82,7 +82,7 @@ def centre_rows(value: Any, kept: np.ndarray, n: int) -> np.ndarray:
     return position[rows]
 
 
-def precomputed(K: Array) -> None:
+def precomputed(K: Array, rounding: float) -> None:
     """Refuse a kernel matrix that is not square or not symmetric."""
     xp = _array.namespace(K)
     if K.shape[0] != K.shape[1]:
@@ -93,7 +93,7 @@ def precomputed(K: Array) -> None:
     gap = max(
         float(xp.max(xp.abs(K[rows, :] - K[:, rows].T))) for rows in _array.row_blocks(*K.shape)
     )
-    if gap > max(1e-8, 10 * _array.eps(K)) * largest:
+    if gap > max(1e-8, 10 * rounding) * largest:
         raise ValueError(
             "kernel='precomputed' needs a symmetric matrix; K and its transpose differ by up to "
             f"{gap:.3g} where the largest value is {largest:.3g}. Use (K + K.T) / 2 if this is "

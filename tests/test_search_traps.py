@@ -1,0 +1,101 @@
+"""Data on which a width search is easily fooled, and inputs that once broke it."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from fisherkit import KernelFisherClassifier, KernelRidgeCV
+
+
+def wiggles(n, *, frequency=10.0, noise=0.3, slope=0.0, seed=0):
+    rng = np.random.RandomState(seed)
+    x = np.sort(6 * rng.rand(n, 1), axis=0)
+    return x, slope * x[:, 0] + np.sin(frequency * x[:, 0]) + noise * rng.randn(n)
+
+
+def checkerboard(n, *, cells=4, seed=0):
+    X = cells * np.random.RandomState(seed).rand(n, 2)
+    return X, np.floor(X).sum(axis=1).astype(int) % 2
+
+
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (KernelRidgeCV, wiggles(600)),
+        (KernelRidgeCV, wiggles(600, frequency=3.0, noise=0.1)),
+        (KernelFisherClassifier, checkerboard(700)),
+    ],
+    ids=["fast wiggles", "slow wiggles", "checkerboard"],
+)
+def test_the_low_rank_search_finds_what_the_full_one_finds(model, data, penalty):
+    quick = model(penalty=penalty, random_state=0).fit(*data).selection_
+    exact = model(penalty=penalty, basis="full").fit(*data).selection_
+    assert quick.value <= 1.05 * exact.value
+
+
+@pytest.mark.parametrize("slope", [0.3, 1.0])
+@pytest.mark.parametrize("frequency", [10.0, 20.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_hill_does_not_hide_a_deep_valley(seed, frequency, slope):
+    X, y = wiggles(200, frequency=frequency, slope=slope, seed=seed)
+    tuned = KernelRidgeCV().fit(X, y).selection_.value
+    given = [KernelRidgeCV(gamma=gamma).fit(X, y).selection_.value for gamma in (3.0, 10.0, 30.0)]
+    assert tuned <= 1.1 * min(given)
+
+
+def test_a_criterion_with_negative_values_is_minimised():
+    X, y = checkerboard(120)
+
+    def loss(y, decision, sample_weight):
+        return -roc_auc_score(y, decision, sample_weight=sample_weight)
+
+    model = KernelFisherClassifier(criterion=loss).fit(X, y)
+    assert model.selection_.value < -0.5
+
+
+def test_large_weights_are_not_mistaken_for_an_indefinite_kernel():
+    X, y = checkerboard(120)
+    for weight in (np.full(120, 1e6), np.where(np.arange(120) % 2, 1.0, 1e8)):
+        model = KernelFisherClassifier().fit(X, y, weight)
+        assert np.all(np.isfinite(model.loo_decision_))
+
+
+@pytest.mark.parametrize("basis", ["auto", "random", "pivoted"])
+def test_a_negative_diagonal_is_an_indefinite_kernel_on_every_path(basis):
+    K, y = np.eye(600), np.arange(600) % 2
+    K[3, 3] = -1.0
+    model = KernelFisherClassifier(
+        "precomputed", basis=basis, n_components=None if basis == "auto" else 20, random_state=0
+    )
+    with pytest.raises(ValueError, match="smallest eigenvalue"):
+        model.fit(K, y)
+
+
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+@pytest.mark.parametrize("n_components", [None, 2])
+@pytest.mark.parametrize("kernel", ["linear", "cosine"])
+def test_a_kernel_that_vanishes_predicts_the_majority(kernel, n_components, penalty):
+    y = (np.arange(600) % 3 == 0).astype(int)
+    options = dict(penalty=penalty, n_components=n_components, random_state=0)
+    model = KernelFisherClassifier(kernel, **options).fit(np.zeros((600, 3)), y)
+    assert np.all(model.predict(np.zeros((2, 3))) == 0)
+
+
+@pytest.mark.parametrize("n", [200, 700])
+def test_a_kernel_matrix_in_single_precision_is_positive_to_its_own_rounding(n):
+    X, y = checkerboard(n)
+    D = ((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2)
+    K = np.exp(-2 * D).astype(np.float32)
+    model = KernelFisherClassifier("precomputed").fit(K, y)
+    assert model.score(K, y) > 0.8
+
+
+def test_the_coefficients_penalty_with_a_small_given_mu_does_not_square_the_kernel():
+    X, y = checkerboard(40)
+    tiny = dict(gamma=0.2, penalty="coefficients", regularization=1e-9)
+    given = KernelFisherClassifier(**tiny).fit(X, y)
+    through_features = KernelFisherClassifier(basis=np.arange(40), **tiny).fit(X, y)
+    gap = np.abs(given.loo_decision_ - through_features.loo_decision_)
+    assert given.selection_.method == "full"
+    assert gap.max() < 1e-8 * np.abs(given.loo_decision_).max()
