@@ -43,6 +43,11 @@ def same_namespace(array, xp):
     return type(array) is type(xp.asarray([1.0]))
 
 
+# Rounding decides which of two equally good pivots a namespace draws: new rows then agree to the
+# accuracy of the low-rank path, not to rounding.
+LOW_RANK = 1e-6
+
+
 def assert_equal_outputs(model, reference, X, new, xp, methods, tolerance=1e-8):
     for method in methods:
         ours = getattr(model, method)(xp.asarray(new))
@@ -79,7 +84,7 @@ def test_low_rank_classifier_equals_numpy(xp, n_classes, penalty):
     with config_context(array_api_dispatch=True):
         model = KernelFisherClassifier(**options).fit(xp.asarray(X), xp.asarray(y))
         assert model.selection_.method == "low-rank"
-        assert_equal_outputs(model, reference, X, X[:40] + 0.1, xp, METHODS)
+        assert_equal_outputs(model, reference, X, X[:40] + 0.1, xp, METHODS, LOW_RANK)
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -94,10 +99,11 @@ def test_regression_equals_numpy(xp, penalty, n, outputs):
     reference = KernelRidgeCV(**options).fit(X, Y)
     with config_context(array_api_dispatch=True):
         model = KernelRidgeCV(**options).fit(xp.asarray(X), xp.asarray(Y))
-        assert_equal_outputs(model, reference, X, X[:40] + 0.1, xp, ["predict"])
+        tolerance = 1e-8 if n <= 500 else LOW_RANK
+        assert_equal_outputs(model, reference, X, X[:40] + 0.1, xp, ["predict"], tolerance)
         assert same_namespace(model.loo_prediction_, xp)
     loo = to_numpy(model.loo_prediction_)
-    np.testing.assert_allclose(loo, reference.loo_prediction_, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(loo, reference.loo_prediction_, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -29,7 +29,6 @@ _LAST_STEP = 3e-8
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
 PRICE_BLUR = 5e-3  # relative error of a rough price
-_LEAN = 0.15  # octaves from the best one at which its parabola leans clearly to one side
 _BEATEN = 0.02  # relative gain on the baseline from which a kernel has found something
 # Relative rises that count, and that end the march at once: lower hills may hide deeper valleys.
 _RISE, _STEEP = 0.1, 0.3
@@ -236,9 +235,8 @@ def march(
 
     Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen a
     tenth above the best, or one three tenths, going on past either end while the best is there;
-    then the half octaves beside it, or only one of them where the parabola through the octaves
-    clearly leans to its side. Rises count only once a kernel has beaten ``baseline``, the price of
-    no kernel at all: on fine patterns every wide kernel is as good as none.
+    then the half octaves beside it. Rises count only once a kernel has beaten ``baseline``, the
+    price of no kernel at all: on fine patterns every wide kernel is as good as none.
 
     ``price(gamma, exact)`` may be rough first: widths that it cannot tell from the best are priced
     again exactly. Prices that differ by less than ``negligible`` are equal, and the widest kernel
@@ -263,14 +261,8 @@ def march(
     while j == min(values) and j > -_FARTHEST:  # the widest kernel won: look at wider ones
         visit(j - 2)
         j = _best(values, negligible)
-    lean = 0.0
-    if j - 2 in values and j + 2 in values:
-        around = np.array([values[j - 2], values[j], values[j + 2]])
-        lean = _vertex(np.array([-1.0, 0.0, 1.0]), around, 1)
-    if lean < _LEAN:
-        visit(j - 1)
-    if lean > -_LEAN:
-        visit(j + 1)
+    visit(j - 1)
+    visit(j + 1)
     lowest = values[_best(values, negligible)]
     bound = lowest + PRICE_BLUR * abs(lowest) + negligible
     values = {i: value for i, value in values.items() if value <= bound}
