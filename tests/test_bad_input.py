@@ -211,6 +211,19 @@ def test_a_bad_cv_is_refused(Estimator, value):
     assert_refused(Estimator(cv=value), str(value).replace(".", r"\."))
 
 
+@BOTH
+def test_a_bad_cv_is_refused_even_with_nothing_to_choose(Estimator):
+    with pytest.raises(ValueError, match="nonsense"):
+        Estimator(cv="nonsense", gamma=1.0, regularization=1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("basis, seen", [("full", "no meaning"), ([0, 1, 2], "contradicts")])
+@BOTH
+def test_a_number_of_centres_that_basis_contradicts_is_refused(Estimator, basis, seen):
+    with pytest.raises(ValueError, match=f"n_components=5 {seen}"):
+        Estimator(basis=basis, n_components=5).fit(X, y)
+
+
 def test_lda_without_a_free_bias_names_the_alternative():
     X, y = oracles.noisy_classes(30, 3)
     for bias in ("none", "penalized"):

@@ -352,3 +352,21 @@ def test_the_low_rank_path_with_fractional_weights_agrees_with_the_full_one():
     assert gap(quick.loo_decision_[w > 0], full.loo_decision_[w > 0]) < 1e-6
     # Rows of no weight are new to the factorisation, whose error there is the root of its trace.
     assert gap(quick.loo_decision_[w == 0], full.loo_decision_[w == 0]) < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_frequencies_hold_through_the_low_rank_search(seed, n_classes):
+    """Weights, repeated rows and shuffled rows tune to the same model to 1e-7."""
+    X, y = oracles.noisy_classes(640, n_classes, seed=seed)
+    rng = np.random.default_rng(seed)
+    w = np.ones(640, dtype=int)
+    w[rng.choice(640, 12, replace=False)] = [2] * 6 + [0] * 6
+    rows = rng.permutation(np.repeat(np.arange(640), w))
+    weighted = KernelFisherClassifier(random_state=0).fit(X, y, w)
+    repeated = KernelFisherClassifier(random_state=0).fit(X[rows], y[rows])
+    assert weighted.selection_.method == "low-rank"
+    np.testing.assert_allclose(repeated.gamma_, weighted.gamma_, rtol=1e-12)
+    np.testing.assert_allclose(repeated.regularization_, weighted.regularization_, rtol=1e-7)
+    assert gap(repeated.decision_function(X), weighted.decision_function(X)) < 1e-7
+    assert gap(repeated.predict_proba(X), weighted.predict_proba(X)) < 1e-7

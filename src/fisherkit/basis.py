@@ -2,7 +2,8 @@
 
 `low_rank` finds K = L'L + E with a residual E whose trace is below a given budget, reading only the
 rows of K that it keeps: blocks of random pivots drawn in proportion to the residual diagonal, each
-block thinned by a small pivoted Cholesky. Its pivots are centres, and L'L is exactly the rkhs model
+block thinned by a small pivoted Cholesky. The draw depends on the values of the rows, not on their
+order or on how often they are repeated. Its pivots are centres, and L'L is exactly the rkhs model
 on these centres, so prediction evaluates r kernels. Where the rank is not low it gives up early.
 
 `centres` builds the features of a model on given centres, for either penalty.
@@ -25,7 +26,7 @@ BASES = ("auto", "full", "pivoted", "random")
 _BLOCK = 128  # pivots drawn at once
 _KEEP = 0.02  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
-_PREDICT_FROM = 0.06  # of n: from this many pivots on, the final rank is predicted
+_PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
 _CAPACITY = 1024  # rows reserved for the factor at first
 _PROBE_ROWS = 32
 
@@ -46,19 +47,21 @@ def low_rank(
     rng: np.random.RandomState,
     *,
     max_rank: int | None = None,
+    copies: float = 0.0,
 ) -> Factor | None:
     """Factor K until sum_i weight_i E_ii <= budget; O(n r^2), K is never formed.
 
-    Without ``max_rank`` it returns ``None`` as soon as the rank is predicted to pass 0.7 n; with
-    it, it stops at that rank whatever is left.
+    Without ``max_rank`` it returns ``None`` as soon as the rank is predicted to pass 0.7 of the
+    number of rows (or ``copies`` of them, if more); with it, it stops there whatever is left.
     """
     xp = _array.namespace(gram.X)
-    n = gram.n
-    cap = max(1, int(_CAP * n)) if max_rank is None else min(max_rank, n)
+    distinct, seed = gram.distinct(), rng.randint(np.iinfo(np.int32).max)
+    highest = len(distinct.first)
+    cap = min(highest, int(_CAP * max(gram.n, copies)) + 1 if max_rank is None else max_rank)
     residual = gram.diagonal()
     scale = float(xp.max(residual))
     rounding = 4 * _array.eps(gram.X) * scale  # below this a residual diagonal is noise
-    store = _Rows(residual, n)
+    store = _Rows(residual, gram.n)
     pivots: list[int] = []
     history: list[tuple[int, float]] = []
     alarms = 0
@@ -68,12 +71,11 @@ def low_rank(
         history.append((len(pivots), trace))
         if trace <= budget or len(pivots) >= cap or not np.any(host > 0):
             break
-        if max_rank is None and len(pivots) >= _PREDICT_FROM * n:
+        if max_rank is None and len(pivots) >= _PREDICT_FROM * highest:
             alarms = alarms + 1 if _predicted_rank(history, budget) > cap else 0
             if alarms >= 2:
                 return None
-        size = min(_BLOCK, int(np.count_nonzero(host)), max(1, cap - len(pivots)))
-        drawn = np.unique(rng.choice(n, size=size, replace=True, p=host / trace))
+        drawn = distinct.draw(host, min(_BLOCK, cap - len(pivots)), seed + len(history))
         S = _array.indices(drawn, gram.X)
         # Cholesky of the residual kernel among the drawn rows decides which of them are kept.
         L = store.filled
@@ -82,7 +84,7 @@ def low_rank(
         largest = float(xp.max(xp.take(residual, S, axis=0)))
         corner, kept = _array.pivoted_cholesky(H, max(_KEEP * largest, rounding))
         if len(kept) == 0:
-            residual = _clear(residual, drawn)
+            residual = _clear(residual, distinct.like(drawn))
             continue
         P = _array.indices(drawn[kept], gram.X)
         rows = gram.rows(P)
@@ -91,7 +93,7 @@ def low_rank(
         store.append(rows)
         pivots.extend(int(i) for i in drawn[kept])
         residual = _array.clip_in_place(residual - xp.sum(rows * rows, axis=0), lower=0.0)
-        residual = _clear(residual, drawn[kept])
+        residual = _clear(residual, distinct.like(drawn[kept]))
     if trace > budget and max_rank is None:
         return None
     return Factor(store.filled, np.asarray(pivots, dtype=np.int64), trace)
@@ -143,10 +145,8 @@ def frobenius(gram: Gram, frequency: Array, rng: np.random.RandomState) -> float
 
 
 def _clear(residual: Array, rows: np.ndarray) -> Array:
-    """Residual diagonal with the rows already interpolated set to zero."""
-    keep = np.ones(residual.shape[0])
-    keep[rows] = 0.0
-    return residual * _array.like(keep, residual)
+    """Residual diagonal with the rows already interpolated (a mask) set to zero."""
+    return residual * _array.like(~rows, residual)
 
 
 def _predicted_rank(history: list[tuple[int, float]], budget: float) -> float:
@@ -219,8 +219,9 @@ def choose_rows(
 ) -> np.ndarray:
     """Rows of the centres: drawn by weight ("random"), or as pivots of the kernel ("pivoted")."""
     if basis == "random":
-        p = np.asarray(_array.to_numpy(weight), dtype=np.float64)
-        return np.sort(rng.choice(gram.n, size=n_components, replace=False, p=p / p.sum()))
+        chances = np.asarray(_array.to_numpy(weight), dtype=np.float64)
+        seed = rng.randint(np.iinfo(np.int32).max)
+        return np.sort(gram.distinct().draw(chances, n_components, seed))
     factor = low_rank(gram, weight, 0.0, rng, max_rank=n_components)
     assert factor is not None  # a rank limit never gives up
     return np.sort(factor.pivots) if len(factor.pivots) else np.zeros(1, dtype=np.int64)

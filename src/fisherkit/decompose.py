@@ -21,6 +21,7 @@ from fisherkit.kernels import Gram
 from fisherkit.weights import Weights
 
 SMALL = 500  # rows up to which the full path is cheaper than looking for low rank
+_FACTOR_SHARE = 2 / 3  # of the trace to be left out; the rest is for small eigenvalues
 _LARGEST_FULL = 20_000  # rows beyond which the full path is not taken for accuracy alone
 
 
@@ -69,7 +70,7 @@ class Decomposer:
         gram = design.gram.with_gamma(gamma)
         if not design.every_row:
             return self._centres(gram)
-        if design.basis == "auto" and gram.n > SMALL:
+        if design.basis == "auto" and max(gram.n, design.weights.total) > SMALL:
             found = self._low_rank(gram, budget)
             if found is not None:
                 return found
@@ -131,9 +132,9 @@ class Decomposer:
         gamma = gram.kernel.gamma or 0.0
         if self.gave_up is not None and gamma >= self.gave_up[0] and allowed <= self.gave_up[1]:
             return None  # a narrower kernel, or a tighter trace, has no lower rank
-        # A row of little weight must still be predicted well.
-        emphasis = xp.clip(weights.v, weights.mass / gram.n, None)
-        factor = basis.low_rank(gram, emphasis, allowed, rng)
+        factor = basis.low_rank(
+            gram, weights.emphasis, _FACTOR_SHARE * allowed, rng, copies=weights.total
+        )
         if factor is None:
             self.gave_up = gamma, allowed
             return None
@@ -149,6 +150,6 @@ class Decomposer:
             self.design.bias,
             lift=lift,
             left_out=amplification * factor.left_out,
-            cut=0.5 * amplification * allowed,
+            cut=(1 - _FACTOR_SHARE) * amplification * allowed,
         )
         return Decomposed(canonical, factor.pivots, "low-rank")

@@ -123,15 +123,27 @@ class KernelModel(BaseEstimator):
             )
             if basis == "auto" and m is not None:
                 basis = "pivoted"
+            if basis == "full" and m is not None:
+                raise ValueError(
+                    f"n_components={m} has no meaning with basis='full', where every row is a "
+                    "centre; use basis='pivoted' or 'random', or n_components=None."
+                )
             if basis in ("pivoted", "random") and m is None:
                 raise ValueError(
                     f"basis={basis!r} needs n_components, the number of centres; got None."
                 )
         else:
             rows = validation.centre_rows(self.basis, kept, n)
+            if m is not None and m != len(rows):
+                raise ValueError(
+                    f"n_components={m} contradicts basis, which names {len(rows)} rows; leave it "
+                    "at None."
+                )
         folds = None
-        if self.cv is not None and (mu is None or search_gamma):
+        if self.cv is not None:
             folds = validation.folds_of(self.cv, X, y, groups, kept, n, classifier=rule is not None)
+            if mu is not None and not search_gamma:  # nothing to choose
+                folds = None
         held_out = validation.held_out(
             Y, y, weights, folds, balanced=rule is not None and rule.balanced
         )

@@ -11,6 +11,7 @@ costs under 3 % of the decomposition that follows and saves n^2 numbers of memor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -130,10 +131,10 @@ class Kernel:
 def _scaled_distances(X: Array, Y: Array, gamma: float) -> Array:
     """-gamma |x - y|^2 for all pairs as one matrix product of rows extended by their norms.
 
-    Both sides are first moved to the mean of Y, so that a large common offset costs no digits.
+    Both sides are first moved to about the mean of Y: a large common offset costs no digits.
     """
     xp = _array.namespace(X, Y)
-    shift = xp.mean(Y, axis=0)
+    shift = _rough_mean(Y)
     scale = gamma**0.5
     A = (X - shift) * scale
     B = (Y - shift) * scale
@@ -142,6 +143,74 @@ def _scaled_distances(X: Array, Y: Array, gamma: float) -> Array:
     left = xp.concat([A, a, xp.ones_like(a)], axis=1)
     right = xp.concat([2 * B, -xp.ones_like(b), -b], axis=1)
     return _array.clip_in_place(left @ right.T, upper=0.0)
+
+
+def _rough_mean(Y: Array) -> Array:
+    """The column means of Y to a millionth of its size.
+
+    Fewer digits, so that shuffled, repeated and weighted versions of the same data share them.
+    """
+    xp = _array.namespace(Y)
+    quantum = float(xp.max(xp.abs(Y))) * 2.0**-20
+    mean = xp.mean(Y, axis=0)
+    return xp.round(mean / quantum) * quantum if quantum > 0 else mean
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The u distinct rows of a data set, in an order that does not depend on that of the rows.
+
+    ``key`` (u,) is a fingerprint of each row's values, ``first`` (u,) the first place where it
+    occurs, and ``group`` (n,) says which of them each row is.
+    """
+
+    key: np.ndarray
+    first: np.ndarray
+    group: np.ndarray
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """Sum of values (n,) over equal rows; (u,)."""
+        if len(self.first) == len(self.group):
+            return values[self.first]
+        return np.bincount(self.group, weights=values, minlength=len(self.first))
+
+    def like(self, rows: np.ndarray) -> np.ndarray:
+        """Mask (n,) of the rows that equal one of ``rows``."""
+        chosen = np.zeros(len(self.first), dtype=bool)
+        chosen[self.group[rows]] = True
+        return chosen[self.group]
+
+    def draw(self, chances: np.ndarray, size: int, seed: int) -> np.ndarray:
+        """``size`` different rows, with probabilities in proportion to ``chances`` (n,).
+
+        A race: a row's luck follows from its values and the seed alone, so shuffled, repeated
+        and weighted versions of the same data draw the same rows.
+        """
+        total = self.total(chances)
+        running = np.flatnonzero(total > 0)
+        luck = _uniform(self.key[running] + np.uint64(seed))
+        score = np.log(total[running]) - np.log(-np.log(luck))
+        winners = np.argpartition(-score, min(size, len(score)) - 1)[:size]
+        return self.first[running[winners[np.argsort(-score[winners])]]]
+
+
+def _fingerprints(X: np.ndarray) -> np.ndarray:
+    """A 64-bit hash of the values in each row; (n,)."""
+    keys = np.empty(len(X), dtype=np.uint64)
+    odd = 2 * np.random.RandomState(0).randint(1 << 62, size=X.shape[1], dtype=np.uint64) + 1
+    for rows in _array.row_blocks(*X.shape):
+        bits = (X[rows].astype(np.float64) + 0.0).view(np.uint64)  # -0.0 equals 0.0
+        bits ^= bits >> np.uint64(32)
+        keys[rows] = bits @ odd
+    return keys
+
+
+def _uniform(keys: np.ndarray) -> np.ndarray:
+    """Numbers in (0, 1) that look random, one for each key (the finaliser of splitmix64)."""
+    z = keys * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
 
 
 @dataclass(frozen=True)
@@ -155,7 +224,7 @@ class Gram:
     X: Array
     kernel: Kernel
     rounding: float = 0.0
-    _kept: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def n(self) -> int:
@@ -167,6 +236,16 @@ class Gram:
 
     def diagonal(self) -> Array:
         return self.kernel.diagonal(self.X)
+
+    def distinct(self) -> Distinct:
+        """Which rows differ; found once for all widths. Rows of a precomputed matrix all do."""
+        if "distinct" not in self._kept:
+            keys = np.arange(self.n, dtype=np.uint64)
+            if not self.kernel.precomputed:
+                keys = _fingerprints(_array.to_numpy(self.X))
+            _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+            self._kept["distinct"] = Distinct(keys[first], first, group)
+        return self._kept["distinct"]
 
     def columns(self, rows: Array) -> Array:
         """K[:, rows], (n, m)."""
@@ -242,7 +321,9 @@ def reference_width(X: Array, weight: Array, kernel: Kernel) -> float:
         spread = float(xp.sum(mean))
     else:
         spread = float(xp.sum(share * X**2))
-    return _reciprocal(spread)
+    # Half of the digits: see `_rough_mean`.
+    mantissa, exponent = math.frexp(_reciprocal(spread))
+    return math.ldexp(round(mantissa * 2**26), exponent - 26)
 
 
 def width_step(kernel: Kernel) -> float:

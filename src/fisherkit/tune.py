@@ -230,7 +230,7 @@ def _rough_budget(share: float, mu: float | None) -> Callable[[float], float]:
 
 def _sharp_budget(mu: float) -> Callable[[float], float]:
     """Trace that may be left out of a model that is accurate at mu."""
-    return lambda unit: 0.5 * _ACCEPT * mu
+    return lambda unit: 0.75 * _ACCEPT * mu
 
 
 def _number(gamma: float | None) -> float:

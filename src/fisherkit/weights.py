@@ -45,6 +45,17 @@ class Weights:
     def mass(self) -> float:
         return float(_array.namespace(self.v).sum(self.v))
 
+    @property
+    def emphasis(self) -> Array:
+        """How much the error of approximating each row counts: v, but no less than the average.
+
+        A row of little weight must still be predicted well. Two copies count twice.
+        """
+        xp = _array.namespace(self.v)
+        usual = min(1.0, self.total / self.frequency.shape[0])
+        cost = xp.clip(self.cost, self.mass / self.total, None)
+        return xp.clip(self.frequency, usual, None) * cost
+
     def take(self, rows: Array) -> Weights:
         xp = _array.namespace(self.v)
         return Weights(xp.take(self.frequency, rows, axis=0), xp.take(self.cost, rows, axis=0))
