@@ -217,7 +217,7 @@ def test_a_bad_cv_is_refused_even_with_nothing_to_choose(Estimator):
         Estimator(cv="nonsense", gamma=1.0, regularization=1.0).fit(X, y)
 
 
-@pytest.mark.parametrize("basis, seen", [("full", "no meaning"), ([0, 1, 2], "contradicts")])
+@pytest.mark.parametrize("basis, seen", [("full", "has no meaning"), ([0, 1, 2], "contradicts")])
 @BOTH
 def test_a_number_of_centres_that_basis_contradicts_is_refused(Estimator, basis, seen):
     with pytest.raises(ValueError, match=f"n_components=5 {seen}"):
