@@ -15,8 +15,11 @@ LAYERS = [
     ["basis"],
     ["canonical", "ridge"],
     ["criteria", "decompose"],
-    ["select", "tune", "calibrate", "sparse", "forward", "bayes", "committee", "blocks"],
-    ["validation", "kernel_model", "estimators", "model_selection"],
+    [
+        *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners"),
+        *("bayes", "committee", "blocks"),
+    ],
+    ["validation", "kernel_model", "estimators", "sparse_estimators", "model_selection"],
     ["datasets", "plots", "report", "cli"],
     ["__init__"],
 ]

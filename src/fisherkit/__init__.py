@@ -1,7 +1,13 @@
 """Kernel discriminants that tune themselves."""
 
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 __version__ = "0.1.0"
 
-__all__ = ["KernelFisherClassifier", "KernelRidgeCV"]
+__all__ = [
+    "ForwardFisherClassifier",
+    "KernelFisherClassifier",
+    "KernelRidgeCV",
+    "SparseFisherClassifier",
+]

@@ -179,3 +179,42 @@ def _orientation(axes: Array) -> Array:
     far[-1] |= len(host) == 2  # two classes: always towards the second
     farthest = len(host) - 1 - np.argmax(far[::-1], axis=0)
     return _array.like(np.sign(host[farthest, np.arange(host.shape[1])]), axes)
+
+
+def optimal_scores(counts: np.ndarray) -> np.ndarray:
+    """Theta (c, c-1): scores of the classes with mean 0 and unit covariance over all rows.
+
+    Theta = sqrt(N) diag(n)^-1/2 V with V orthonormal and V' sqrt(n/N) = 0. The last class is on
+    the positive side of every axis, so that two classes are coded with the signs of +-1.
+    """
+    root = np.sqrt(counts / counts.sum())
+    # A reflection that takes the last axis to sqrt(n/N): its other columns are orthogonal to it.
+    u = root.copy()
+    u[-1] += 1.0
+    V = np.eye(len(root)) - np.outer(u, u) / u[-1]
+    return -V[:, :-1] / root[:, None]
+
+
+def lda_of_scores(
+    F: np.ndarray, indicator: np.ndarray, frequency: np.ndarray, log_prior: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Linear discriminant analysis on fitted scores F (n, k): matrix (k, c) and offset (c,).
+
+    delta_c(f) = (f - m)'S^-1 m_c - m_c'S^-1 m_c / 2 + log prior_c, with m the mean, m + m_c that of
+    class c, and S the pooled covariance within classes, in which costs have no part. Directions in
+    which S vanishes beside the scatter of all scores count as if S were a millionth of it there.
+    """
+    counts = indicator.T @ frequency
+    total = counts.sum()
+    mean = frequency @ F / total
+    centred = F - mean
+    means = (indicator * frequency[:, None]).T @ centred / counts[:, None]
+    within = centred - indicator @ means
+    S = (within * frequency[:, None]).T @ within / total
+    scatter = float(np.sum(frequency[:, None] * centred**2)) / total
+    # What centring leaves of constant scores is rounding: they say nothing.
+    if scatter <= (len(F) * np.finfo(np.float64).eps) ** 2 * float(mean @ mean):
+        return np.zeros_like(means.T), log_prior
+    lam, V = np.linalg.eigh(S)
+    matrix = V / np.maximum(lam, 1e-6 * scatter) @ V.T @ means.T
+    return matrix, log_prior - np.sum((mean + 0.5 * means).T * matrix, axis=0)

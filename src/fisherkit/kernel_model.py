@@ -141,9 +141,10 @@ class KernelModel(BaseEstimator):
                 )
         folds = None
         if self.cv is not None:
-            folds = validation.folds_of(self.cv, X, y, groups, kept, n, classifier=rule is not None)
-            if mu is not None and not search_gamma:  # nothing to choose
-                folds = None
+            classifier = rule is not None
+            pairs = validation.fold_pairs(self.cv, X, y, groups, kept, n, classifier=classifier)
+            if mu is None or search_gamma:
+                folds = validation.folds_of(pairs, X)
         held_out = validation.held_out(
             Y, y, weights, folds, balanced=rule is not None and rule.balanced
         )
@@ -190,7 +191,9 @@ class KernelModel(BaseEstimator):
         coef = self.dual_coef_[:, None] if flat else self.dual_coef_.T
         parts = []
         for rows in _array.row_blocks(X.shape[0], max(coef.shape[0], X.shape[1])):
-            if self._centres is None:
+            if coef.shape[0] == 0:  # a constant model
+                K = xp.zeros_like(X[rows, :0])
+            elif self._centres is None:
                 K = xp.take(X[rows, :], self.basis_indices_, axis=1)
             else:
                 K = self._fitted_kernel.block(X[rows, :], self._centres)

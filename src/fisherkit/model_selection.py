@@ -79,16 +79,11 @@ def cross_val_predict(estimator, X, y, *, groups=None, cv=None, method="predict"
     n = gram.n
     if cv is None:
         cv = [(np.delete(np.arange(n), i), np.array([i])) for i in range(n)]
-    folds = validation.folds_of(
-        cv,
-        gram.X,
-        y,
-        groups,
-        task.kept,
-        n,
-        classifier=task.rule is not None,
+    pairs = validation.fold_pairs(
+        cv, gram.X, y, groups, task.kept, n, classifier=task.rule is not None
     )
-    order = np.concatenate([_array.to_numpy(f.removed)[_array.to_numpy(f.tested)] for f in folds])
+    folds = validation.folds_of(pairs, gram.X)
+    order = np.concatenate([test for _, test in pairs])
     if len(order) != n or len(np.unique(order)) != n:
         raise ValueError("cross_val_predict only works for partitions")
     ridge = task.tune().ridge

@@ -42,10 +42,7 @@ class SelectionDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> SelectionDisplay:
         """Draw the search of a fitted estimator, or of the last step of a pipeline."""
-        if isinstance(estimator, Pipeline):
-            estimator = estimator[-1]
-        check_is_fitted(estimator)
-        return cls(estimator.selection_).plot(ax=ax)
+        return cls(_fitted(estimator).selection_).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> SelectionDisplay:
         """Draw on ``ax``, or on a new figure."""
@@ -91,3 +88,102 @@ class SelectionDisplay:
             ax.figure.colorbar(scale, ax=ax, label="kernel coefficient $\\gamma$")
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+class SizeDisplay:
+    """Error against the number of terms of a sparse classifier, at the kernel width chosen.
+
+    Cross-validated errors with a band of one standard error; every fold selects its own terms. For
+    `ForwardFisherClassifier` also the leave-one-out error of the run on all rows, which is
+    conditional on the selection and therefore too low.
+
+    Parameters
+    ----------
+    path : ndarray
+        Rows of ``path_`` at one width, without those where the folds stopped by themselves.
+    n_terms : int
+        Size of the model chosen.
+    cv_error : float
+        Its cross-validated error.
+    growth : ndarray or None
+        ``growth_`` of a forward selection.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> from fisherkit import ForwardFisherClassifier
+    >>> from fisherkit.datasets import make_torus
+    >>> from fisherkit.plots import SizeDisplay
+    >>> X, y = make_torus(100, random_state=0)
+    >>> display = SizeDisplay.from_estimator(ForwardFisherClassifier().fit(X, y))
+    >>> display.ax_.get_xlabel()
+    'kernels retained'
+    """
+
+    def __init__(
+        self, path: np.ndarray, n_terms: int, cv_error: float, growth: np.ndarray | None = None
+    ):
+        self.path = path
+        self.n_terms = n_terms
+        self.cv_error = cv_error
+        self.growth = growth
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> SizeDisplay:
+        """Draw the path of a fitted sparse classifier, or of the last step of a pipeline."""
+        model = _fitted(estimator)
+        path = model.path_
+        if "stopped" in path.dtype.names:
+            path = path[~path["stopped"]]
+        if model.gamma_ is not None:
+            path = path[path["gamma"] == model.gamma_]
+        growth = getattr(model, "growth_", None)
+        return cls(path, model.n_terms_, model.cv_error_, growth).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> SizeDisplay:
+        """Draw on ``ax``, or on a new figure."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+        path = self.path[np.argsort(self.path["n_terms"], kind="stable")]
+        percent, spread = 100 * path["cv_error"], 100 * path["cv_se"]
+        ax.fill_between(
+            path["n_terms"], percent - spread, percent + spread, color="tab:blue", alpha=0.15, lw=0
+        )
+        ax.plot(path["n_terms"], percent, "o-", color="tab:blue", ms=3, label="cross-validated")
+        if self.growth is not None:
+            ax.plot(
+                np.arange(len(self.growth)),
+                100 * self.growth["conditional_loo_error"],
+                "--",
+                color="tab:grey",
+                label="leave-one-out, conditional on the selection",
+            )
+        ax.plot(
+            self.n_terms,
+            100 * self.cv_error,
+            "o",
+            color="tab:red",
+            ms=8,
+            zorder=3,
+            label=f"chosen: {self.n_terms} terms, {100 * self.cv_error:.3g} %",
+        )
+        ax.set_xlim(left=0)
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("kernels retained")
+        ax.set_ylabel("error (%)")
+        ax.legend(frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _fitted(estimator: Any) -> Any:
+    """The fitted estimator, or the last step of a pipeline."""
+    if isinstance(estimator, Pipeline):
+        estimator = estimator[-1]
+    check_is_fitted(estimator)
+    return estimator

@@ -46,17 +46,21 @@ def number_or_rule(name: str, value: Any, rules: Sequence[str]) -> float | None:
     return float(value)
 
 
-def component_count(value: Any, n: int) -> int | None:
-    """Number of centres, at most n."""
+def count(name: str, value: Any) -> int | None:
+    """A positive integer, or ``None``."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"n_components={value!r} is not valid; use None or an integer >= 1.")
-    if value > n:
-        raise ValueError(
-            f"n_components={value} is more than the {n} training rows of positive weight."
-        )
+        raise ValueError(f"{name}={value!r} is not valid; use None or an integer >= 1.")
     return int(value)
+
+
+def component_count(value: Any, n: int) -> int | None:
+    """Number of centres, at most n."""
+    m = count("n_components", value)
+    if m is not None and m > n:
+        raise ValueError(f"n_components={m} is more than the {n} training rows of positive weight.")
+    return m
 
 
 def centre_rows(value: Any, kept: np.ndarray, n: int) -> np.ndarray:
@@ -146,10 +150,10 @@ def class_costs(class_weight: Any, classes: Any, index: Array, frequency: Array)
     return _array.like(per_class[host], frequency)
 
 
-def folds_of(
+def fold_pairs(
     cv: Any, X: Array, y: Any, groups: Any, kept: np.ndarray, n: int, *, classifier: bool
-) -> list[Fold]:
-    """Folds of the kept rows: what is not trained on is removed, what is tested is part of it.
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and test positions among the kept rows, of the folds that test any.
 
     Splitters see the kept rows; an iterable of index pairs names rows of the original data.
     """
@@ -172,19 +176,24 @@ def folds_of(
         labels = None if y is None else _array.to_numpy(y)
         splitter = check_cv(cv, labels, classifier=classifier)
         pairs = list(splitter.split(_array.to_numpy(X), labels, kept_groups))
-    folds = []
     for k, (train, test) in enumerate(pairs):
-        removed = np.setdiff1d(np.arange(len(kept)), train)
-        where = np.searchsorted(removed, test)
-        if len(test) == 0:
-            continue
-        if np.any(where >= len(removed)) or np.any(removed[where] != test):
+        if len(np.intersect1d(train, test)):
             raise ValueError(f"cv: fold {k} tests rows that it also trains on.")
-        if len(removed) == len(kept):
+        if len(train) == 0:
             raise ValueError(f"cv: fold {k} has no rows to train on.")
-        folds.append(Fold(_array.indices(removed, X), _array.indices(where, X)))
-    if not folds:
+    pairs = [pair for pair in pairs if len(pair[1])]
+    if not pairs:
         raise ValueError("cv: no fold tests any row.")
+    return pairs
+
+
+def folds_of(pairs: list[tuple[np.ndarray, np.ndarray]], X: Array) -> list[Fold]:
+    """What a fold does not train on is removed; what it tests is part of that."""
+    folds = []
+    for train, test in pairs:
+        removed = np.setdiff1d(np.arange(X.shape[0]), train)
+        where = np.searchsorted(removed, test)
+        folds.append(Fold(_array.indices(removed, X), _array.indices(where, X)))
     return folds
 
 

@@ -1,0 +1,498 @@
+"""Sparse expansions: least squares with the penalty sum_j |A_j|^q, 0 < q <= 2.
+
+For targets Y (N, k), kernel columns K (N, L), row weights v of mass m = sum v and coefficients A
+(L, k) with rows A_j,
+
+    J(A, b) = 1/2 sum_i v_i |Y_i - b - K_i A|^2 + rho m sum_j |A_j|^q .                          (5)
+
+With several targets a column serves all or none, and their basis, if orthogonal, does not matter.
+A free bias is eliminated by centring; a penalised one is the coefficient of a column of ones in
+front of K. With lam = rho m and the whitened design D, all that is needed of the data is H = D'D,
+C = D'Y and |Y|^2. G = C - HA are the correlations with the residual.
+
+**q = 1** is convex: A is optimal iff G_j = lam A_j / |A_j| on the support and |G_j| <= lam off it.
+`lasso_path` solves this to rounding: Newton steps on the support, rows that reach zero leave, the
+worst violators enter.
+
+**Other q**: |a|^q is concave in |a|^2 and lies below its tangents (6). The minimiser of the
+majoriser at A is the next A, with Psi = diag |A_j|^((2-q)/2),
+
+    A <- Psi (Psi H Psi + lam q I)^-1 Psi C ,                                                    (8)
+
+and J never increases (`mm`). For q < 1 every row is attracted by zero: the limit depends on the
+start, and a local minimum has no row with 0 < |A_j| < (lam q (1-q) / H_jj)^(1/(2-q)), where the
+second derivative along A_j is negative. `solve_path` starts from an exact lasso.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from fisherkit._array import Array
+
+_EPS = float(np.finfo(np.float64).eps)
+_KKT = 1e-9  # relative violation of the optimality conditions that is accepted
+_STATIONARY = 1e-11  # relative gradient, or distance to the minimum, that iterations aim at
+_SLACK = 1e-13  # relative rounding of J
+_EQUAL = 1e-11  # relative distance at which columns, or their correlations, are equal
+_JITTERS = (1e-13, 1e-11, 1e-8)  # of the largest element of H: Gaussian columns nearly repeat
+_ALL_ROWS = 1024  # up to this width, H is computed whole
+_NEAR = 128  # columns beside the support that a working set holds at least
+_ENTRIES = 8  # columns that enter between two descents
+_PATIENCE = 5  # Newton steps that lower neither J nor its gradient
+_VANISHING = 0.1  # of the lower bound: from here (8) takes a row to zero for good
+
+Rhos = Sequence[float]
+Rows = tuple[Array, Array]  # which rows of A are not zero, and these rows
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A minimiser of J: f(x) = k(x)[support] @ coef + intercept.
+
+    ``support`` (s,) are the columns of K in use, ascending, possibly none; ``coef`` is (s, k) and
+    ``intercept`` (k,). ``gap`` is the duality gap, a bound on J - min J, for q = 1, otherwise nan.
+    ``trace`` is J at the start and after each iteration of `mm`, empty for other solvers.
+    """
+
+    support: Array
+    coef: Array
+    intercept: Array
+    objective: float
+    gap: float
+    n_iter: int
+    converged: bool
+    trace: Array = field(default_factory=lambda: np.empty(0), repr=False)
+
+
+class State(NamedTuple):
+    """Columns of D in use (s,), ascending; their coefficients (s, k); G = C - HA (L, k)."""
+
+    S: Array
+    A: Array
+    G: Array
+
+
+class GramRows:
+    """Rows of H = D'D (L, L), computed when first asked for, or H itself where it is known."""
+
+    def __init__(self, D: Array, H: Array | None = None) -> None:
+        self._D = D
+        self._H = D.T @ D if H is None and D.shape[1] <= _ALL_ROWS else H
+        self._rows: dict[int, Array] = {}
+
+    def rows(self, index: Array) -> Array:
+        """H[index], (len(index), L); O(N L) for each row that is new."""
+        if self._H is None:
+            new = [j for j in index.tolist() if j not in self._rows]
+            if 2 * (len(self._rows) + len(new)) <= self._D.shape[1]:
+                self._rows.update(zip(new, self._D[:, new].T @ self._D, strict=True))
+                return np.array([self._rows[j] for j in index.tolist()]).reshape(len(index), -1)
+            self._H = self._D.T @ self._D
+        return self._H[index]
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """A weighted least-squares problem, the penalty left out.
+
+    ``H`` holds D'D with its ``diagonal`` (L,), ``C`` (L, k) is D'Y and ``square`` |Y|^2, where D is
+    sqrt(v) K, centred for a free bias, with a column of ones in front for a penalised one.
+    ``usable`` (L,) is false for constant columns and for those that repeat an earlier one.
+    """
+
+    H: GramRows = field(repr=False)
+    diagonal: Array
+    C: Array
+    square: float
+    mass: float
+    column_mean: Array
+    target_mean: Array
+    usable: Array
+    penalize_bias: bool
+
+    @classmethod
+    def of(
+        cls, K: Array, Y: Array, v: Array, *, penalize_bias: bool = False, gram: Array | None = None
+    ) -> LeastSquares:
+        """The problem of K (N, L), Y (N, k), weights v (N,) and, if known, H; O(N L k + N L^2)."""
+        if penalize_bias:
+            K = np.hstack([np.ones((len(K), 1)), K])
+        mass, root = float(v.sum()), np.sqrt(v)[:, None]
+        free = 0.0 if penalize_bias else 1.0 / mass
+        column_mean, target_mean = free * (v @ K), free * (v @ Y)
+        Y = root * (Y - target_mean)
+        if gram is None:
+            D = K - column_mean
+            D *= root
+            H, diagonal, C = GramRows(D), np.einsum("ij,ij->j", D, D), D.T @ Y
+        else:  # with centred targets, the columns need no centring
+            H, diagonal, C = GramRows(K, gram), np.diagonal(gram).copy(), K.T @ (root * Y)
+        # What centring leaves of a constant column is rounding, and so may be correlations.
+        constant = diagonal <= (len(K) * _EPS * column_mean) ** 2 * mass
+        diagonal[constant] = C[constant] = 0.0
+        square = float(np.sum(Y * Y))
+        C[_norms(C) <= 4 * _EPS * np.sqrt(diagonal * square)] = 0.0
+        usable = ~(constant | _repeated(K))
+        return cls(H, diagonal, C, square, mass, column_mean, target_mean, usable, penalize_bias)
+
+    @property
+    def rho_max(self) -> float:
+        """The smallest rho at which the lasso is empty, max_j |C_j| / m."""
+        return float(_norms(self.C).max(initial=0.0)) / self.mass
+
+    def state(self, S: Array, A: Array) -> State:
+        return State(S, A, self.C - self.H.rows(S).T @ A)
+
+    def price(self, state: State, lam: float, q: float) -> tuple[float, float]:
+        """J, and for q = 1 its distance to the dual objective at tau R, R the residual.
+
+        With tau = min(1, lam / max_j |G_j|) that is |R|^2/2 + lam |A| - |Y|^2/2 + |Y - tau R|^2/2,
+        freed here of its large terms by Y'R = |R|^2 + <A, G>.
+        """
+        S, A, G = state
+        fit = max(0.5 * (self.square - float(np.sum(A * (self.C[S] + G[S])))), 0.0)
+        penalty = lam * float(np.sum(_norms(A) ** q))
+        tau = min(1.0, lam / max(float(_norms(G).max(initial=0.0)), lam))
+        gap = max((1 - tau) ** 2 * fit + penalty - tau * float(np.sum(A * G[S])), 0.0)
+        return fit + penalty, gap if q == 1 else np.nan
+
+    def solution(self, state: State, lam: float, q: float, **how: Any) -> Solution:
+        """What a state says about the columns of K; ``how`` it was found goes with it."""
+        S, A, _ = state
+        intercept = self.target_mean - self.column_mean[S] @ A
+        if self.penalize_bias:
+            intercept = A[S == 0].sum(axis=0)
+            S, A = S[S > 0] - 1, A[S > 0]
+        return Solution(S, A, intercept, *self.price(state, lam, q), **how)
+
+
+def solve_path(problem: LeastSquares, rhos: Rhos, q: float) -> list[Solution]:
+    """Minimisers for each rho: global for q >= 1, local for q < 1.
+
+    For q < 1 each starts from the lasso at rho / 3; on its support the gradient vanishes and every
+    row exceeds its lower bound. For q > 1 each starts from ridge, and all columns are kept.
+    """
+    if q == 1:
+        return lasso_path(problem, rhos)
+    if q == 2:
+        return [mm(problem, rho, q) for rho in rhos]
+    if q < 1:
+        starts = [state for state, _ in _lasso_states(problem, [rho / 3 for rho in rhos], _KKT)]
+    else:
+        starts = [_ridge(problem, rho * problem.mass) for rho in rhos]
+    return [_settle(problem, rho, q, start) for rho, start in zip(rhos, starts, strict=True)]
+
+
+def lasso_path(problem: LeastSquares, rhos: Rhos, *, tol: float = _KKT) -> list[Solution]:
+    """Exact minimisers for q = 1, each found from that of the next larger rho.
+
+    Ends where no column violates the optimality conditions by more than the relative ``tol`` and
+    rounding; ``converged`` if the relative duality gap is then below 10 ``tol``.
+    """
+    found = zip(rhos, _lasso_states(problem, rhos, tol), strict=True)
+    return [problem.solution(state, rho * problem.mass, 1.0, **how) for rho, (state, how) in found]
+
+
+def mm(
+    problem: LeastSquares,
+    rho: float,
+    q: float,
+    *,
+    start: Array | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 10_000,
+) -> Solution:
+    """The paper's iteration (8) from ``start``, (columns of D, k), or from ridge; O(L^3) a step.
+
+    Ends when the relative duality gap (q = 1) or the estimated relative distance to the limit is
+    below ``tol``: the last change (q < 1, rows vanish superlinearly), or that times (2-q) / (q-1)
+    (q > 1, the rate is at most 2 - q); or when rounding keeps J from falling. No row reaches zero
+    in finitely many steps. Afterwards rows are set to zero, one after the other, where this
+    minimises J, |G_j + H_jj A_j| <= lam (q = 1), or where they are below the bound (q < 1).
+    """
+    lam, S = rho * problem.mass, np.flatnonzero(problem.diagonal > 0)
+    H, C = problem.H.rows(S)[:, S], problem.C[S]
+    state = _ridge(problem, lam) if start is None else problem.state(S, start[S])
+    trace, converged = [problem.price(state, lam, q)[0]], False
+    while not converged and len(trace) <= max_iter:
+        psi, R = _majoriser(H, state.A, lam, q)
+        trial = problem.state(S, psi * _solve(R, psi * C))
+        value, gap = problem.price(trial, lam, q)
+        if value > trace[-1]:
+            converged = value <= trace[-1] * (1 + _KKT)
+            break
+        if q != 1:
+            gap = np.abs(trial.A - state.A).max(initial=0) * ((2 - q) / (q - 1) if q > 1 else 1)
+        converged = bool(gap <= tol * (value if q == 1 else np.abs(trial.A).max(initial=0)))
+        state = trial
+        trace.append(value)
+    how = {"n_iter": len(trace) - 1, "converged": converged, "trace": np.array(trace)}
+    found = problem.solution(_without_zeros(problem, state, lam, q), lam, q, **how)
+    return replace(found, gap=min(found.gap, problem.price(state, lam, q)[1]))  # J fell since
+
+
+def _ridge(problem: LeastSquares, lam: float) -> State:
+    """A = (H + lam I)^-1 C, columns of zeros left out; O(L^3)."""
+    S = np.flatnonzero(problem.diagonal > 0)
+    return problem.state(S, _solve(_cholesky(problem.H.rows(S)[:, S], lam), problem.C[S]))
+
+
+def _without_zeros(problem: LeastSquares, state: State, lam: float, q: float) -> State:
+    """A state of `mm`, rows that tend to zero at zero; see there."""
+    S, A, G = state
+    size, diagonal = _norms(A), problem.diagonal[S]
+    keep = size > _lower_bound(diagonal, lam, q)
+    if q == 1:
+        G = G.copy()
+        for i in np.argsort(size):
+            if np.sum((G[S[i]] + diagonal[i] * A[i]) ** 2) <= lam * lam:
+                keep[i] = False
+                G += problem.H.rows(S[i : i + 1]).T * A[i]
+    return problem.state(S[keep], A[keep])
+
+
+def _lower_bound(diagonal: Array, lam: float, q: float) -> Array:
+    """(lam q (1-q) / H_jj)^(1/(2-q)); for q >= 1, what is as good as zero."""
+    return (lam * q * (1 - q) / diagonal) ** (1 / (2 - q)) if q < 1 else 0 * diagonal + 1e-100
+
+
+def _settle(problem: LeastSquares, rho: float, q: float, start: State) -> Solution:
+    """A local minimum, q other than 1 and 2, on the support of ``start``: (8) and Newton steps."""
+    lam, (S, A, _) = rho * problem.mass, start
+    H, C, bound = problem.H.rows(S)[:, S], problem.C[S], _lower_bound(problem.diagonal[S], lam, q)
+    floor, before, converged, n_iter = _VANISHING, np.inf, False, 0
+    while not converged and n_iter < 1000:
+        keep = (_norms(A) > floor * bound).nonzero()[0]
+        if len(keep) < len(S):
+            S, A, C, bound, H = S[keep], A[keep], C[keep], bound[keep], H[keep[:, None], keep]
+            before = np.inf
+        HA, size = H @ A, _norms(A)
+        slope = lam * q * size ** (q - 1)
+        F = HA - C + (slope / size)[:, None] * A
+        worst = (_norms(F) / slope).max(initial=0.0)
+        blur = _KKT * slope + _rounding(problem.diagonal, S, A, problem.square)
+        if worst <= _STATIONARY or (worst > 0.5 * before and np.all(_norms(F) <= blur)):
+            # Stationary; with rows below the bound it is a saddle, which they leave for zero.
+            floor, converged = 1.0, bool(np.all(size > bound))
+            continue
+        plain, newton = _newton(H, A, F, lam, q)
+        B, limit = A + newton, _value(A, HA, C, lam, q) + _SLACK * problem.square
+        descends = np.all(np.sum(A * B, axis=1) > 0) and _value(B, H @ B, C, lam, q) <= limit
+        A = B if descends else A + plain
+        floor, before, n_iter = _VANISHING, worst, n_iter + 1
+    return problem.solution(problem.state(S, A), lam, q, n_iter=n_iter, converged=converged)
+
+
+def _lasso_states(problem: LeastSquares, rhos: Rhos, tol: float) -> list[tuple[State, dict]]:
+    """For each rho the state, and how it was found."""
+    values = np.asarray(rhos, dtype=np.float64)
+    state = State(np.empty(0, dtype=np.intp), np.empty((0, problem.C.shape[1])), problem.C)
+    found = {}
+    for i in np.argsort(-values, kind="stable"):
+        found[i] = _lasso(problem, float(values[i]) * problem.mass, state, tol)
+        state = found[i][0]
+    return [found[i] for i in range(len(values))]
+
+
+def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple[State, dict]:
+    """The lasso from a near-by state: solve it on a working set, check all columns, repeat."""
+    C, lowest, n_iter, idle = problem.C, np.inf, 0, 0
+    while True:
+        n_iter += 1
+        W = _working_set(problem, state, lam)
+        start = np.zeros_like(C)
+        start[state.S] = state.A
+        H = problem.H.rows(W)
+        on, A = _solve_small(H[:, W], C[W], lam, start[W], tol, problem.square)
+        state = State(W[on], A, C - H[on].T @ A)
+        outside = np.delete(np.where(problem.usable, _norms(state.G), 0.0), state.S)
+        value, gap = problem.price(state, lam, 1.0)
+        lowest, idle = (value, 0) if value < lowest * (1 - _SLACK) else (lowest, idle + 1)
+        limit = lam * (1 + tol) + _rounding(problem.diagonal, state.S, A, problem.square)
+        if idle == _PATIENCE or outside.max(initial=0.0) <= limit:
+            return state, {"n_iter": n_iter, "converged": gap <= 10 * tol * value}
+
+
+def _rounding(diagonal: Array, S: Array, A: Array, square: float) -> float:
+    """A scale of the rounding of G."""
+    reach = np.sqrt(square) + np.sqrt(diagonal[S]) @ _norms(A)
+    return 4 * _EPS * float(np.sqrt(diagonal.max(initial=0.0)) * reach)
+
+
+def _working_set(problem: LeastSquares, state: State, lam: float) -> Array:
+    """The support and the columns of largest correlation, at least as many.
+
+    At the start these would all be neighbours: there, violators are taken evenly instead.
+    """
+    size, s = np.where(problem.usable, _norms(state.G), -1.0), len(state.S)
+    size[state.S] = np.inf
+    order = np.argsort(-size, kind="stable")[: np.count_nonzero(problem.usable)]
+    w = s + max(_NEAR, s)
+    if s == 0:
+        violators = max(int(np.count_nonzero(size > lam)), w)
+        order = order[: violators : violators // w]
+    return np.sort(order[:w])
+
+
+def _solve_small(H: Array, C: Array, lam: float, A: Array, tol: float, square: float) -> Rows:
+    """The lasso of a small problem, H (w, w) and C (w, k), from A (w, k).
+
+    Descend on the support, then let the worst violators enter, until there are none. Each takes the
+    minimiser of its own row, the others held, so that its neighbours need not follow it.
+    """
+    diagonal = np.diagonal(H)
+    on = np.flatnonzero(A.any(axis=1))
+    A = A[on]
+    descend = _descend_binary if C.shape[1] == 1 else _descend_group
+    for _ in range(_ENTRIES * 8):
+        left, A = descend(H[on[:, None], on], C[on], lam, A)
+        on = on[left]
+        G = C - H[on].T @ A
+        size = _norms(G)
+        size[on] = 0.0
+        worst = size.max(initial=0.0)
+        if worst <= lam * (1 + tol) + _rounding(diagonal, on, A, square):
+            break
+        new: list[int] = []
+        bar = 0.5 * (lam + worst)
+        while worst > bar and len(new) < _ENTRIES:
+            j = int(np.argmax(size >= worst * (1 - _EQUAL)))
+            a = G[j] * ((1 - lam / size[j]) / diagonal[j])
+            new.append(j)
+            A = np.concatenate([A, a[None]])
+            G -= H[j][:, None] * a
+            size = _norms(G)
+            size[on] = size[new] = 0.0
+            worst = size.max()
+        on = np.concatenate([on, new])
+    order = np.argsort(on)
+    return on[order], A[order]
+
+
+def _descend_binary(H: Array, C: Array, lam: float, A: Array) -> Rows:
+    """The lasso of one target on a support: what is left of it, and its coefficients.
+
+    With signs given, H w = c - lam sign(w). The step there ends where the first coefficient reaches
+    zero; that one leaves. The jitter of H is made up for by the next step.
+    """
+    w, sign = A[:, 0], np.sign(A[:, 0])
+    aim = C[:, 0] - lam * sign
+    left, shift, before, idle = np.arange(len(w)), _JITTERS[0] * H.max(initial=0.0), np.inf, 0
+    while len(w) and idle < _PATIENCE:
+        residual = aim - H @ w
+        worst = np.abs(residual).max()
+        stuck = worst > 0.5 * before
+        if worst <= _STATIONARY * lam or (stuck and worst <= _KKT * lam):
+            break
+        step = _solve(_cholesky(H, shift), residual)
+        if stuck:  # H is smaller than its jitter along this step: go as far as H alone would
+            step *= residual @ step / max(step @ (H @ step), _EPS * (residual @ step))
+        crossed = ((w + step) * sign <= 0).nonzero()[0]
+        if not len(crossed):
+            w, before, idle = w + step, worst, idle + stuck
+            continue
+        t = w[crossed] / -step[crossed]
+        first = t.argmin()
+        w, before, idle = w + t[first] * step, np.inf, 0
+        keep = np.delete(np.arange(len(w)), crossed[first])
+        left, w, sign, aim, H = left[keep], w[keep], sign[keep], aim[keep], H[keep[:, None], keep]
+    return left, w[:, None]
+
+
+def _descend_group(H: Array, C: Array, lam: float, A: Array) -> Rows:
+    """As `_descend_binary`, for several targets: Newton steps that lower J."""
+    left, HA, before, idle = np.arange(len(A)), H @ A, np.inf, 0
+    while idle < _PATIENCE:
+        size = _norms(A)
+        U = A / size[:, None]
+        F = HA - C + lam * U
+        worst = _norms(F).max(initial=0.0)
+        if worst <= _STATIONARY * lam or 0.5 * before < worst <= _KKT * lam:
+            break
+        step = _newton(H, A, F, lam, 1.0)[1]
+        inward = np.sum(U * step, axis=1)
+        crossing = np.full(len(size), np.inf)
+        np.divide(-size, inward, out=crossing, where=inward < 0)
+        crossing[size * np.diagonal(H) <= _EQUAL * lam] = 0.0  # no step can tell these from zero
+        value = _value(A, HA, C, lam, 1.0)
+        slack = 8 * _EPS * (abs(value) + (np.sqrt(np.diagonal(H)) @ size) ** 2)  # rounding of J
+        t, gain = 1.0, -np.inf
+        while gain < -slack and t > _EPS:
+            keep = crossing > t * (1 + _EQUAL)
+            B = np.where(keep[:, None], A + t * step, 0.0)
+            HB = H @ B
+            gain = value - _value(B, HB, C, lam, 1.0)
+            t = crossing.min() if t > crossing.min() else 0.5 * t
+        idle = idle + 1 if gain <= slack and worst > 0.5 * before else 0
+        A, HA, before = B, HB, worst
+        if not keep.all():
+            left, A, HA, H, C = left[keep], A[keep], HA[keep], H[keep][:, keep], C[keep]
+    return left, A
+
+
+def _newton(H: Array, A: Array, F: Array, lam: float, q: float) -> tuple[Array, Array]:
+    """The step of (8) and the Newton step from A (s, k), no row zero; F is the gradient of J.
+
+    The Hessian is M x I_k less blocks (2-q) lam q |A_j|^(q-2) u_j u_j', with u_j = A_j / |A_j| and
+    M = H + lam q diag |A_j|^(q-2), the matrix of (8). In units of psi = Psi / sqrt(lam q), M is
+    T = I + psi H psi, the step of (8) x = -T^-1 psi F, and the Newton step x + T^-1 diag(y) U with
+    (I / (2-q) - T^-1 o UU') y = diag(Ux'): O(s^3 + s^2 k), not O(s^3 k^3). Where the Hessian is not
+    positive definite, it is the step of (8).
+    """
+    psi, R = _majoriser(H, A, lam, q)
+    x = -_solve(R, psi * F)
+    U = A / _norms(A)[:, None]
+    inner = -lapack.dpotri(R)[0] * (U @ U.T).T
+    inner.T.ravel()[:: len(A) + 1] += 1 / (2 - q) + _JITTERS[1]
+    _, y, info = lapack.dposv(inner, np.sum(U * x, axis=1), overwrite_a=1)
+    radial = 0.0 if info else _solve(R, y[:, None] * U)
+    return psi * x, psi * (x + radial)
+
+
+def _majoriser(H: Array, A: Array, lam: float, q: float) -> tuple[Array, Array]:
+    """psi = diag(Psi) / sqrt(lam q), a column, and the Cholesky factor of I + psi H psi."""
+    psi = np.sqrt(_norms(A) ** (2 - q) / (lam * q))
+    return psi[:, None], _cholesky(psi[:, None] * H * psi, 1.0)
+
+
+def _value(A: Array, HA: Array, C: Array, lam: float, q: float) -> float:
+    """J - |Y|^2 / 2."""
+    return float(0.5 * np.sum(A * (HA - 2 * C)) + lam * np.sum(_norms(A) ** q))
+
+
+def _cholesky(H: Array, ridge: float) -> Array:
+    """The upper factor R of H + ridge I = R'R, jittered where it is singular to rounding."""
+    for jitter in (0.0, *_JITTERS[1:]):
+        shifted = H.copy()
+        shifted.ravel()[:: len(H) + 1] += ridge + (jitter and jitter * H.max())
+        R, info = lapack.dpotrf(shifted.T, overwrite_a=1)
+        if info == 0:
+            return R
+    raise np.linalg.LinAlgError("the kernel columns are not finite, or rho is below rounding")
+
+
+def _solve(R: Array, B: Array) -> Array:
+    return lapack.dpotrs(R, B)[0] if len(B) else B
+
+
+def _norms(A: Array) -> Array:
+    """Lengths of the rows."""
+    return np.abs(A[:, 0]) if A.shape[1] == 1 else np.sqrt(np.einsum("ij,ij->i", A, A))
+
+
+def _repeated(K: Array) -> Array:
+    """Which columns equal an earlier one; O(N L)."""
+    key = np.cos(np.arange(len(K))) @ K  # equal columns have equal keys, others hardly ever
+    key = np.round(key / (np.abs(key).max(initial=0.0) or 1.0), 11)
+    _, first, run = np.unique(key, return_index=True, return_inverse=True)
+    twin = first[run]
+    repeated = twin < np.arange(len(key))
+    A, B = K[:, repeated], K[:, twin[repeated]]
+    repeated[repeated] = np.abs(A - B).max(axis=0) <= _EQUAL * np.abs(B).max(axis=0)
+    return repeated

@@ -1,0 +1,495 @@
+"""Small classifiers on few kernels: lq-penalised and forward-selected Fisher discriminants."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.lib.recfunctions import repack_fields
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from fisherkit import _array, coding, crossfit, forward, validation
+from fisherkit.calibrate import probabilities
+from fisherkit.crossfit import Choice, Family, Labels, Sample
+from fisherkit.kernel_model import KernelModel, take_rows
+from fisherkit.kernels import Gram, median_gamma, reference_width, scale_gamma, width_step
+from fisherkit.learners import ForwardLearner, LqLearner
+from fisherkit.weights import Weights
+
+SELECT = ("error", "sparsest")
+THRESHOLDS = ("prior", "balanced")
+SOLVERS = ("auto", "mm")
+BASES = ("auto", "random", "pivoted")
+GAMMA_RULES = ("cv", "scale", "median")
+
+GROWTH_DTYPE = [("row", int), ("conditional_loo_error", float), ("conditional_loo_mse", float)]
+
+_WIDTHS = range(-3, 4)  # half octaves about the reference width
+_MOST_TERMS = 200  # of a forward selection that is not told otherwise
+
+
+class ExpansionMixin(ClassifierMixin):
+    """What the two sparse classifiers share: rows, cross-validation, decisions, probabilities."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False
+        return tags
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Sample, Any]:
+        """Validated, merged rows with their folds, and what `_keep` needs of the rest."""
+        validation.one_of("select", self.select, SELECT)
+        validation.one_of("threshold", self.threshold, THRESHOLDS)
+        X, y, rounding = self._validate(X, y)
+        check_classification_targets(y)
+        frequency, kept = validation.frequencies(sample_weight, X)
+        frequency, y = take_rows(frequency, kept), take_rows(y, kept)
+        classes, index = coding.encode(y, X)
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes in y among the rows of "
+                f"positive weight; got only one class: {classes[0]!r}."
+            )
+        cost = validation.class_costs(self.class_weight, classes, index, frequency)
+        n_rows, X = len(X), take_rows(X, kept)
+        if self.kernel == "precomputed":
+            X = X[:, kept]
+        gram = Gram(X, self._kernel(), rounding)
+        labels = Labels(np.asarray(index), Weights(frequency, cost), len(classes))
+        merged_gram, merged, first, group = crossfit.merge(gram, labels)
+        cv = self.cv
+        if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool) and cv >= 2:
+            # No more folds than the largest class has members; a class of one is never tested.
+            largest = int(np.bincount(labels.index).max())
+            cv = min(int(cv), largest) if largest > 1 else None
+        if cv is None:
+            folds = crossfit.leave_one_out(merged.weights.frequency)
+        else:
+            pairs = validation.fold_pairs(cv, X, y, groups, kept, n_rows, classifier=True)
+            folds = crossfit.merged_folds(pairs, group, frequency)
+        centres, centre_of = crossfit.centres_of(merged_gram.distinct())
+        rng = check_random_state(self.random_state)
+        basis, n_candidates, given = "all", len(centres), None
+        count = validation.count("n_candidates", self.n_candidates)
+        if not isinstance(self.basis, str):
+            rows = validation.centre_rows(self.basis, kept, n_rows)
+            if count is not None and count != len(rows):
+                raise ValueError(
+                    f"n_candidates={count} contradicts basis, which names {len(rows)} rows; leave "
+                    "it at None."
+                )
+            given = np.unique(centres[centre_of[group[rows]]])
+        else:
+            basis = validation.one_of("basis", self.basis, BASES, also=" or an array of rows")
+            if count is not None:
+                n_candidates = count
+                basis = "pivoted" if basis == "auto" else basis
+            elif basis != "auto":
+                raise ValueError(
+                    f"basis={basis!r} needs n_candidates, the number of candidate centres; got "
+                    "None."
+                )
+            else:
+                basis = "all"
+        sample = Sample(
+            gram=merged_gram,
+            labels=merged,
+            rows=kept[first],
+            centres=centres,
+            centre_of=centre_of,
+            folds=folds,
+            basis=basis,
+            n_candidates=n_candidates,
+            given=given,
+            seed=rng.randint(np.iinfo(np.int32).max),
+        )
+        return sample, classes
+
+    def _gammas(self, sample: Sample) -> list[float | None]:
+        """The widths to try."""
+        kernel, X = sample.gram.kernel, sample.gram.X
+        if not kernel.has_gamma:
+            return [None]
+        gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
+        frequency = sample.labels.weights.frequency
+        if gamma is not None:
+            return [gamma]
+        if self.gamma == "scale":
+            return [scale_gamma(X, frequency)]
+        if self.gamma == "median":
+            rng = np.random.RandomState(sample.seed)
+            return [median_gamma(X, frequency, kernel, rng)]
+        reference, step = reference_width(X, frequency, kernel), width_step(kernel)
+        return [reference * step**j for j in _WIDTHS]
+
+    def _choose(self, sample: Sample, learner: crossfit.Learner) -> Choice:
+        return crossfit.choose(
+            sample,
+            learner,
+            self._gammas(sample),
+            sparsest=self.select == "sparsest",
+            balanced=self.threshold == "balanced",
+        )
+
+    def _keep(
+        self,
+        sample: Sample,
+        classes: Any,
+        choice: Choice,
+        family: Family,
+        member: int,
+        candidates: np.ndarray,
+    ) -> None:
+        used = np.flatnonzero(np.any(family.coef[member] != 0, axis=1))
+        centres = candidates[family.terms[used]]
+        order = np.argsort(sample.rows[centres])
+        coef = family.coef[member][used][order]
+        flat = len(classes) == 2
+        self.classes_ = classes
+        self.gamma_ = choice.gamma
+        self.basis_indices_ = sample.rows[centres][order]
+        self.n_terms_ = len(used)
+        self.dual_coef_ = coef[:, 0] if flat else coef.T
+        self.intercept_ = family.intercept[member][0] if flat else family.intercept[member]
+        self.cv_error_ = float(choice.path["cv_error"][choice.chosen])
+        self._slope = choice.slope
+        self._fitted_kernel = replace(sample.gram.kernel, gamma=choice.gamma)
+        self._centres = None
+        if not sample.gram.kernel.precomputed:
+            self._centres = sample.gram.X[centres[order]]
+
+    def decision_function(self, X):
+        """Decision for each row: positive for ``classes_[1]``, or one score per class.
+
+        Only the `n_terms_` retained kernels are evaluated.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        (n,) for two classes, otherwise (n, n_classes)
+        """
+        decisions, dtype = self._scores(X, "decision_function")
+        decisions = _array.cast(decisions, dtype)
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+    def predict(self, X):
+        """Predicted label of each row of X (n, d); (n,)."""
+        decisions, _ = self._scores(X, "predict")
+        return coding.decode(self.classes_, coding.winners(decisions))
+
+    def predict_proba(self, X):
+        """Probability of each class, calibrated on the decisions of the folds; (n, n_classes)."""
+        decisions, dtype = self._scores(X, "predict_proba")
+        return _array.cast(probabilities(decisions, self._slope), dtype)
+
+
+class SparseFisherClassifier(ExpansionMixin, KernelModel):
+    """Kernel Fisher discriminant with an lq penalty: few kernels, many or two classes (kFDA_q).
+
+    Minimises ``1/2 sum_i w_i |Y_i - b - sum_j k(x_i, z_j) A_j|^2 + rho W sum_j |A_j|_2^q`` on
+    optimal scores Y of the classes (mean 0, covariance I; W the total weight). The norm of a
+    coefficient row couples the classes: a centre z_j serves all of them or none.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        A name of ``sklearn.metrics.pairwise``, "precomputed", or a callable of two rows.
+    q : float in (0, 2], default=1.0
+        1 is the (group) lasso, solved exactly. Below 1 the models are smaller and the objective
+        has many local minima: majorise-minimise from the lasso solution at rho/3. Above 1 every
+        centre is retained.
+    rho : "cv" or float, default="cv"
+        The penalty, or its choice by cross-validation from 20 values, the largest of which is the
+        smallest that retains nothing, over three decades or more.
+    gamma : {"cv", "scale", "median"} or float, default="cv"
+        Kernel coefficient; "cv" tries 7 widths about the spread of the data.
+    degree, coef0 : float, default=3, 1.0
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        Extra arguments of a callable kernel.
+    cv : int, splitter, iterable or None, default=5
+        The folds that choose rho and gamma and calibrate the probabilities; ``None`` is
+        leave-one-out, which refits for every row.
+    penalize_bias : bool, default=False
+        Whether the penalty includes the intercept, as in the paper.
+    select : {"error", "sparsest"}, default="error"
+        The smallest cross-validated error, or the fewest terms within one standard error of it.
+    solver : {"auto", "mm"}, default="auto"
+        "mm" is the paper's iteration (8) from a ridge start: a reference, slow.
+    threshold : {"prior", "balanced"}, default="prior"
+        "balanced" decides as if the classes were equally frequent.
+    basis : {"auto", "random", "pivoted"} or array of row indices, default="auto"
+        Rows that may become centres: all, or ``n_candidates`` of them ("auto" then means
+        "pivoted").
+    n_candidates : int, default=None
+        With it the full kernel matrix is never formed.
+    class_weight : dict, "balanced" or None, default=None
+        Cost of each class, multiplied with the sample weights.
+    random_state : int, RandomState or None, default=None
+        For the choice of candidates.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    dual_coef_ : (n_terms,) for two classes, otherwise (n_classes, n_terms)
+        ``decision_function(x) = k(x, centres) @ dual_coef_.T + intercept_``.
+    intercept_ : scalar or (n_classes,)
+    basis_indices_ : (n_terms,)
+        Rows of the training data that are centres.
+    n_terms_ : int
+        Kernels evaluated for a prediction.
+    rho_ : float
+    gamma_ : float or None
+    path_ : ndarray with fields gamma, rho, n_terms, cv_error, cv_se
+        Every model priced; ``n_terms`` is the mean over the folds.
+    cv_error_ : float
+        Cross-validated error of the choice: slightly optimistic, as it was chosen by it.
+
+    Notes
+    -----
+    The rho of the paper, whose codes are N/N_1 and -N/N_2, is this one times s^(2-q) with
+    s^2 = N (1/N_1 + 1/N_2).
+
+    ``sample_weight`` counts copies: a weight of 2 equals the row twice, 0 its absence.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fisherkit import SparseFisherClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SparseFisherClassifier(q=0.5)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9), bool(model[-1].n_terms_ < 40)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        kernel="rbf",
+        *,
+        q=1.0,
+        rho="cv",
+        gamma="cv",
+        degree=3,
+        coef0=1.0,
+        kernel_params=None,
+        cv=5,
+        penalize_bias=False,
+        select="error",
+        solver="auto",
+        threshold="prior",
+        basis="auto",
+        n_candidates=None,
+        class_weight=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.q = q
+        self.rho = rho
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.cv = cv
+        self.penalize_bias = penalize_bias
+        self.select = select
+        self.solver = solver
+        self.threshold = threshold
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, *, groups=None):
+        """Choose rho and the kernel width by cross-validation, and fit.
+
+        Parameters
+        ----------
+        X : (n, d), or (n, n) for a precomputed kernel
+        y : (n,)
+            Labels of any type.
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+        groups : (n,), default=None
+            Passed to the splitter given as ``cv``.
+
+        Returns
+        -------
+        self
+        """
+        q = validation.number("q", self.q)
+        if not 0 < q <= 2:
+            raise ValueError(f"q={self.q!r} is not valid; use a number in (0, 2].")
+        rho = validation.number_or_rule("rho", self.rho, ("cv",))
+        validation.one_of("solver", self.solver, SOLVERS)
+        sample, classes = self._sample(X, y, sample_weight, groups)
+        learner = LqLearner(
+            q=q,
+            penalize_bias=bool(self.penalize_bias),
+            solver=self.solver,
+            balanced=self.threshold == "balanced",
+            rhos=None if rho is None else np.array([rho]),
+        )
+        choice = self._choose(sample, learner)
+        self._keep(sample, classes, choice, *crossfit.refit(sample, choice))
+        self.path_ = repack_fields(choice.path[["gamma", "rho", "n_terms", "cv_error", "cv_se"]])
+        self.rho_ = float(choice.path["rho"][choice.chosen])
+        if rho is not None and self.n_terms_ == 0:
+            warnings.warn(
+                f"rho={rho:g} is so large that no term is retained: the model is constant. Use a "
+                "smaller rho, or rho='cv'.",
+                stacklevel=2,
+            )
+        return self
+
+
+class ForwardFisherClassifier(ExpansionMixin, KernelModel):
+    """Kernel classifier grown term by term, by leave-one-out error (F-OFS-LOO) or kFDA_OLS.
+
+    Each step adds the kernel that most improves the criterion and makes all others orthogonal to
+    it, so that one run prices models of every size.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        A name of ``sklearn.metrics.pairwise``, "precomputed", or a callable of two rows.
+    criterion : {"loo_error", "press", "err"}, default="loo_error"
+        What a new term improves: the leave-one-out error rate (ties broken by squared error), the
+        leave-one-out squared error, or the share of the targets explained (orthogonal least
+        squares; the number of terms is then chosen by cross-validation).
+    gamma : {"cv", "scale", "median"} or float, default="cv"
+        Kernel coefficient; "cv" tries 7 widths about the spread of the data.
+    degree, coef0 : float, default=3, 1.0
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        Extra arguments of a callable kernel.
+    cv : int, splitter, iterable or None, default=5
+        The folds that choose the width (and the size, for "err") and calibrate the probabilities.
+        Every fold selects its own terms, so their errors are honest. ``None`` is leave-one-out
+        with a new selection for every row.
+    max_terms : int, default=None
+        Largest number of terms; by default 200, or all candidates if they are fewer.
+    patience : int, default=5
+        Steps without improvement after which selection ends; the best prefix is kept.
+    evidence : bool, default=False
+        Whether each term of the final models gets a penalty of its own by evidence updates.
+    select : {"error", "sparsest"}, default="error"
+        The smallest cross-validated error, or the fewest terms within one standard error of it.
+    threshold, basis, n_candidates, class_weight, random_state
+        As in `SparseFisherClassifier`.
+
+    Attributes
+    ----------
+    classes_, dual_coef_, intercept_, basis_indices_, n_terms_, gamma_, cv_error_
+        As in `SparseFisherClassifier`.
+    path_ : ndarray with fields gamma, n_terms, cv_error, cv_se, stopped
+        Every size of every width, and for each width the model where each fold stopped by itself
+        (``stopped``; not for "err"). Every fold selects its own terms.
+    growth_ : ndarray with fields row, conditional_loo_error, conditional_loo_mse
+        The run on all rows at the chosen width, by size: the row that entered (-1 for the bias
+        alone) and the leave-one-out errors. These are conditional on the selection, and too low:
+        the rows left out took part in choosing the terms. `cv_error_` is the honest one.
+
+    Notes
+    -----
+    Compiled with numba if it is installed (``pip install fisherkit[fast]``); without it the same
+    terms are selected more slowly.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fisherkit import ForwardFisherClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), ForwardFisherClassifier(gamma=0.01)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), bool(model[-1].n_terms_ < 40)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        kernel="rbf",
+        *,
+        criterion="loo_error",
+        gamma="cv",
+        degree=3,
+        coef0=1.0,
+        kernel_params=None,
+        cv=5,
+        max_terms=None,
+        patience=5,
+        evidence=False,
+        select="error",
+        threshold="prior",
+        basis="auto",
+        n_candidates=None,
+        class_weight=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.criterion = criterion
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.cv = cv
+        self.max_terms = max_terms
+        self.patience = patience
+        self.evidence = evidence
+        self.select = select
+        self.threshold = threshold
+        self.basis = basis
+        self.n_candidates = n_candidates
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, *, groups=None):
+        """Choose the kernel width by cross-validation, and select terms.
+
+        Parameters
+        ----------
+        X : (n, d), or (n, n) for a precomputed kernel
+        y : (n,)
+            Labels of any type.
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+        groups : (n,), default=None
+            Passed to the splitter given as ``cv``.
+
+        Returns
+        -------
+        self
+        """
+        validation.one_of("criterion", self.criterion, forward.CRITERIA)
+        max_terms = validation.count("max_terms", self.max_terms)
+        patience = validation.count("patience", self.patience)
+        if patience is None:
+            raise ValueError("patience=None is not valid; use an integer >= 1.")
+        sample, classes = self._sample(X, y, sample_weight, groups)
+        learner = ForwardLearner(
+            criterion=self.criterion,
+            max_terms=max_terms or _MOST_TERMS,
+            patience=patience,
+            evidence=bool(self.evidence),
+            balanced=self.threshold == "balanced",
+        )
+        choice = self._choose(sample, learner)
+        family, member, candidates = crossfit.refit(sample, choice)
+        self._keep(sample, classes, choice, family, member, candidates)
+        fields = ["gamma", "n_terms", "cv_error", "cv_se", "stopped"]
+        self.path_ = repack_fields(choice.path[fields])
+        run = family.record
+        self.growth_ = np.empty(len(run.order) + 1, dtype=GROWTH_DTYPE)
+        self.growth_["row"] = np.append(-1, sample.rows[candidates[run.order]])
+        self.growth_["conditional_loo_error"] = run.loo_error
+        self.growth_["conditional_loo_mse"] = run.loo_mse
+        return self
