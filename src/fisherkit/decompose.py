@@ -64,8 +64,13 @@ class Decomposer:
     design: Design
     gave_up: tuple[float, float] | None = None  # gamma and trace
 
-    def decompose(self, gamma: float | None, budget: Callable[[float], float]) -> Decomposed:
-        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``."""
+    def decompose(
+        self, gamma: float | None, budget: Callable[[float], float], *, rough: bool = False
+    ) -> Decomposed:
+        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``.
+
+        With ``rough``, a full one beyond 500 rows is decomposed in single precision.
+        """
         design = self.design
         gram = design.gram.with_gamma(gamma)
         if not design.every_row:
@@ -74,9 +79,9 @@ class Decomposer:
             found = self._low_rank(gram, budget)
             if found is not None:
                 return found
-        return self._full(gram)
+        return self._full(gram, rough=rough and gram.n > SMALL)
 
-    def _full(self, gram: Gram) -> Decomposed:
+    def _full(self, gram: Gram, *, rough: bool) -> Decomposed:
         design = self.design
         rows = np.arange(gram.n)
         rounding = None if gram.kernel.known_positive else gram.rounding
@@ -86,7 +91,7 @@ class Decomposer:
             return self._from_centres(gram, rows, "full")
         K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
-            K, design.weights, design.bias, rounding=rounding, shift=shift
+            K, design.weights, design.bias, rounding=rounding, shift=shift, rough=rough
         )
         return Decomposed(canonical, rows, "full")
 
