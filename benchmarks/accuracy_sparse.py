@@ -1,6 +1,6 @@
 """Test error and share of rows retained by the sparse classifiers, on IDA and UCI sets.
 
-Two protocols. "fixed": parameters by 5-fold cross-validation (repeated four times, on shuffled
+Two protocols. "fixed": parameters by 5-fold cross-validation (repeated twice, on shuffled
 rows) averaged over the first five training sets (three for german), on 7 widths sqrt(d) 2^(-1.5
 ... 1.5) and rho 10^(-3.5 ... -0.5) in the paper's units; then one fit for each split. "every": the
 public estimators, tuned anew on every split. Splits are the original ones where the data holds
@@ -117,7 +117,7 @@ def widths(d: int) -> np.ndarray:
 def price(method: str, name: str, split: int) -> dict[tuple[int, int], tuple[float, float]]:
     """Cross-validated error and terms on one training set, for each (width, member)."""
     X, y, _, _ = draw(name, split)
-    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=4, random_state=split)
+    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=split)
     sample, _ = SparseFisherClassifier(cv=folds)._sample(X, y, None, None)
     prices = {}
     for i, gamma in enumerate(widths(X.shape[1])):

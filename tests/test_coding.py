@@ -4,6 +4,8 @@ import numpy as np
 import oracles
 import pytest
 from oracles import gap, row_centred
+from scipy.special import softmax
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from fisherkit import coding
 from fisherkit.coding import Rule, discriminant_axes
@@ -192,3 +194,86 @@ def test_two_classes_are_signs_and_more_are_indicators():
 def test_winners_follow_the_sign_or_the_largest_decision():
     np.testing.assert_array_equal(coding.winners(np.array([[-0.1], [0.0], [2.0]])), [0, 0, 1])
     np.testing.assert_array_equal(coding.winners(np.array([[1.0, 3.0, 2.0], [5.0, 1, 2]])), [1, 0])
+
+
+# --- scores of the sparse classifiers -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counts", [[3, 5], [1, 1], [4, 1, 7], [10, 20, 30, 1, 2], [1e-4, 1e3, 1]])
+def test_optimal_scores_have_mean_zero_and_unit_covariance_over_the_rows(counts):
+    counts = np.array(counts, dtype=float)
+    scores = coding.optimal_scores(counts)
+    share = counts / counts.sum()
+    assert scores.shape == (len(counts), len(counts) - 1)
+    np.testing.assert_allclose(np.sqrt(share) @ (np.sqrt(share)[:, None] * scores), 0, atol=1e-14)
+    covariance = scores.T @ (share[:, None] * scores)
+    np.testing.assert_allclose(covariance, np.eye(len(counts) - 1), atol=1e-13)
+
+
+@pytest.mark.parametrize("counts", [[3, 5], [500, 1]])
+def test_optimal_scores_of_two_classes_are_the_standardised_signs(counts):
+    counts = np.array(counts, dtype=float)
+    share = counts / counts.sum()
+    truth = (np.array([-1.0, 1.0]) - (share[1] - share[0])) / (2 * np.sqrt(share[0] * share[1]))
+    np.testing.assert_allclose(coding.optimal_scores(counts)[:, 0], truth, rtol=1e-13)
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_the_last_class_is_on_the_positive_side_of_every_optimal_score(n_classes):
+    assert np.all(coding.optimal_scores(np.arange(1.0, n_classes + 1))[-1] > 0)
+
+
+def scores_of(n, n_classes, k, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n - n_classes)])
+    F = rng.normal(size=(n, k)) @ rng.normal(size=(k, k)) + rng.normal(size=(n_classes, k))[y]
+    return F, y
+
+
+def decisions_of(F, y, frequency=None, log_prior=None):
+    indicator = oracles.indicators(y)
+    frequency = np.ones(len(y)) if frequency is None else frequency
+    if log_prior is None:
+        log_prior = np.log(indicator.T @ frequency / frequency.sum())
+    matrix, offset = coding.lda_of_scores(F, indicator, frequency, log_prior)
+    return F @ matrix + offset
+
+
+@pytest.mark.parametrize(("n_classes", "k"), [(2, 1), (3, 2), (4, 3), (3, 5)])
+@pytest.mark.parametrize("shift", [0.0, 30.0])
+def test_lda_of_scores_is_that_of_scikit_learn(n_classes, k, shift):
+    F, y = scores_of(60, n_classes, k)
+    F = F + shift
+    truth = LinearDiscriminantAnalysis(solver="lsqr").fit(F, y)
+    np.testing.assert_allclose(softmax(decisions_of(F, y), axis=1), truth.predict_proba(F), 1e-7)
+
+
+def test_lda_of_scores_takes_the_priors_given():
+    F, y = scores_of(60, 3, 2)
+    log_prior = np.log([0.1, 0.7, 0.2])
+    difference = decisions_of(F, y, log_prior=log_prior) - decisions_of(F, y, log_prior=np.zeros(3))
+    np.testing.assert_allclose(difference, np.tile(log_prior, (60, 1)))
+
+
+def test_lda_of_scores_counts_a_weight_as_copies():
+    F, y = scores_of(40, 3, 2)
+    copies = np.random.default_rng(1).integers(1, 4, size=40)
+    repeated = decisions_of(np.repeat(F, copies, axis=0), np.repeat(y, copies))
+    weighted = decisions_of(F, y, copies.astype(float))
+    np.testing.assert_allclose(np.repeat(weighted, copies, axis=0), repeated, rtol=1e-10)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, -3e-5, 1e12])
+def test_lda_of_constant_scores_decides_by_the_priors_alone(constant):
+    y = np.array([0, 0, 1, 2, 2, 2, 2])
+    F = np.full((7, 2), constant)
+    decisions = decisions_of(F, y, np.linspace(0.1, 0.7, 7))
+    np.testing.assert_allclose(decisions, np.tile(np.log([0.3, 0.3, 2.2]) - np.log(2.8), (7, 1)))
+
+
+def test_lda_of_scores_without_spread_within_classes_tells_the_classes_apart():
+    y = np.repeat([0, 1, 2], 4)
+    F = np.array([[0.0, 1.0], [2.0, -1.0], [-1.0, -1.0]])[y]
+    decisions = decisions_of(F, y)
+    np.testing.assert_array_equal(np.argmax(decisions, axis=1), y)
+    assert np.abs(decisions).max() < 1e7

@@ -61,8 +61,11 @@ def assert_optimal(K, Y, v, rho, solution, penalize_bias=False, tol=1e-8):
     lam = rho * v.sum()
     A = rows(solution, K.shape[1], penalize_bias)
     inside, outside = gradient(D, T, A, lam, 1.0)
-    assert np.linalg.norm(inside, axis=1).max(initial=0) <= tol * lam
-    assert np.linalg.norm(outside, axis=1).max(initial=0) <= (1 + tol) * lam
+    scale = np.linalg.norm(D, axis=0)
+    reach = np.linalg.norm(T) + scale @ np.linalg.norm(A, axis=1)
+    tolerance = tol * lam + 1e-15 * scale.max() * reach  # the latter is rounding
+    assert np.linalg.norm(inside, axis=1).max(initial=0) <= tolerance
+    assert np.linalg.norm(outside, axis=1).max(initial=0) <= lam + tolerance
     assert solution.converged
     np.testing.assert_allclose(solution.objective, objective(D, T, A, lam, 1.0), rtol=1e-9)
 
@@ -117,8 +120,13 @@ def test_mm_converges_to_the_lasso(seed, k):
         np.testing.assert_allclose(limit.objective, exact.objective, rtol=1e-6)
         np.testing.assert_allclose(exact.objective, theirs, rtol=1e-6)
         assert exact.objective <= theirs * (1 + 1e-12)
-        np.testing.assert_array_equal(limit.support, exact.support)
         assert limit.converged and limit.gap <= 1e-7 * limit.objective
+        D, T = design(K, Y, np.ones(40), False)
+        A = rows(limit, 12)
+        alone = D.T @ (T - D @ A) + np.sum(D**2, axis=0)[:, None] * A
+        kept = np.linalg.norm(alone, axis=1) > rho * 40
+        np.testing.assert_array_equal(np.flatnonzero(kept), limit.support)
+        np.testing.assert_allclose(A, rows(exact, 12), atol=1e-2 * np.abs(A).max())
 
 
 @pytest.mark.parametrize("penalize_bias", BIASES)
@@ -198,6 +206,17 @@ def test_a_gram_matrix_may_be_given_or_computed_row_by_row(q, penalize_bias, mon
     np.testing.assert_allclose(everything, D.T @ D, atol=1e-12)
 
 
+@pytest.mark.parametrize("k", TARGETS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_columns_outside_of_the_working_set_are_optimal_too(seed, k, monkeypatch):
+    monkeypatch.setattr(sparse, "_NEAR", 3)
+    K, Y = data(150, k, gamma=3.0, seed=seed)
+    problem = LeastSquares.of(K, Y, np.ones(150))
+    rhos = problem.rho_max * np.array([0.7, 0.3, 0.1, 0.03])
+    for rho, solution in zip(rhos, lasso_path(problem, rhos), strict=True):
+        assert_optimal(K, Y, np.ones(150), rho, solution)
+
+
 @pytest.mark.parametrize("penalize_bias", BIASES)
 @pytest.mark.parametrize("k", TARGETS)
 @pytest.mark.parametrize("q", [0.8, 0.5, 0.25])
@@ -224,6 +243,32 @@ def test_below_one_solutions_are_local_minima_above_the_lower_bound(q, k, penali
             for _ in range(5):  # zero rows are included: zero attracts them
                 near = A + 1e-4 * n.max(initial=1e-3) * rng.standard_normal(A.shape)
                 assert objective(D, T, near, lam, q) > value
+
+
+def test_a_stationary_row_below_the_bound_is_left_for_zero():
+    q, rho, v = 0.5, 0.1, np.ones(20)
+    K = np.random.default_rng(0).standard_normal((20, 1))
+    D, _ = design(K, K, v, False)
+    h, lam = float(np.sum(D**2)), rho * 20
+    saddle = 0.3 * (lam * q * (1 - q) / h) ** (1 / (2 - q))
+    problem = LeastSquares.of(K, (saddle + lam * q * saddle ** (q - 1) / h) * D, v)
+    start = problem.state(np.array([0]), np.array([[saddle]]))
+    np.testing.assert_allclose(start.G, lam * q * saddle ** (q - 1), rtol=1e-10)
+    assert len(sparse._settle(problem, rho, q, start).support) == 0
+
+
+@pytest.mark.parametrize("q", [1.0, 0.5, 0.25, 1.5])
+@pytest.mark.parametrize("k", TARGETS)
+@pytest.mark.parametrize("c", [1e-3, 50.0])
+def test_solutions_scale_with_the_targets(c, k, q):
+    for seed in SEEDS:
+        K, Y = data(50, k, seed=seed)
+        plain, scaled = (LeastSquares.of(K, T, np.ones(50)) for T in (Y, c * Y))
+        rhos = plain.rho_max * np.array(FRACTIONS)
+        both = solve_path(plain, rhos, q), solve_path(scaled, rhos * c ** (2 - q), q)
+        for ours, theirs in zip(*both, strict=True):
+            np.testing.assert_array_equal(ours.support, theirs.support)
+            np.testing.assert_allclose(c * ours.coef, theirs.coef, rtol=1e-7, atol=1e-9 * c)
 
 
 @pytest.mark.parametrize("q", [1.0, 0.5, 1.5])

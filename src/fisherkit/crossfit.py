@@ -257,10 +257,10 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
         seen[sample.centre_of[inside]] = True
         own = np.flatnonzero(seen[sample.centre_of[candidates]])
         labels = _restrict(sample.labels, inside, train[inside])
-        family = learner.fit(P[np.ix_(own, inside)], labels)
+        family = learner.fit(_corner(P, own, inside), labels)
         families.append(family)
         known = labels.counts[sample.labels.index[outside]] > 0
-        parts.append((family.decisions(P[np.ix_(own, outside)]), outside, test, number, known))
+        parts.append((family.decisions(_corner(P, own, outside)), outside, test, number, known))
     M = max(len(family.sizes) for family in families)
     own_models = [family.stop for family in families]
     stopped = None
@@ -285,6 +285,12 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
         own_size=float(np.average(own_sizes, weights=mass)),
     )
     return held, learner
+
+
+def _corner(P: np.ndarray, candidates: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """P[candidates][:, rows], a fresh array."""
+    columns = P.take(rows, axis=1)
+    return columns if len(candidates) == len(P) else columns[candidates]
 
 
 def _restrict(labels: Labels, rows: np.ndarray, frequency: np.ndarray) -> Labels:

@@ -200,8 +200,9 @@ def _fingerprints(X: np.ndarray) -> np.ndarray:
     odd = 2 * np.random.RandomState(0).randint(1 << 62, size=X.shape[1], dtype=np.uint64) + 1
     for rows in _array.row_blocks(*X.shape):
         bits = (X[rows].astype(np.float64) + 0.0).view(np.uint64)  # -0.0 equals 0.0
-        bits ^= bits >> np.uint64(32)
-        keys[rows] = bits @ odd
+        # Mixed first: sums of products alone would confuse rows that differ in a few bits.
+        bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+        keys[rows] = (bits ^ (bits >> np.uint64(29))) @ odd
     return keys
 
 

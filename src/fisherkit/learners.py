@@ -10,7 +10,6 @@ from fisherkit import coding, forward, sparse
 from fisherkit.crossfit import Family, Labels
 
 _RHOS = 20  # penalties on the path
-
 _RIDGE = 1e-6  # lambda of a new term, for kernel values up to one
 
 

@@ -1,7 +1,6 @@
 """Sparse expansions: least squares with the penalty sum_j |A_j|^q, 0 < q <= 2.
 
-For targets Y (N, k), kernel columns K (N, L), row weights v of mass m = sum v and coefficients A
-(L, k) with rows A_j,
+For targets Y (N, k), kernel columns K (N, L), row weights v of sum m, and rows A_j of A (L, k),
 
     J(A, b) = 1/2 sum_i v_i |Y_i - b - K_i A|^2 + rho m sum_j |A_j|^q .                          (5)
 
@@ -11,8 +10,7 @@ front of K. With lam = rho m and the whitened design D, all that is needed of th
 C = D'Y and |Y|^2. G = C - HA are the correlations with the residual.
 
 **q = 1** is convex: A is optimal iff G_j = lam A_j / |A_j| on the support and |G_j| <= lam off it.
-`lasso_path` solves this to rounding: Newton steps on the support, rows that reach zero leave, the
-worst violators enter.
+`lasso_path` takes Newton steps on the support; rows that reach zero leave, violators enter.
 
 **Other q**: |a|^q is concave in |a|^2 and lies below its tangents (6). The minimiser of the
 majoriser at A is the next A, with Psi = diag |A_j|^((2-q)/2),
@@ -96,20 +94,25 @@ class GramRows:
             self._H = self._D.T @ self._D
         return self._H[index]
 
+    def block(self, index: Array) -> Array:
+        return self.rows(index)[:, index] if self._H is None else self._H[index[:, None], index]
+
 
 @dataclass(frozen=True)
 class LeastSquares:
     """A weighted least-squares problem, the penalty left out.
 
     ``H`` holds D'D with its ``diagonal`` (L,), ``C`` (L, k) is D'Y and ``square`` |Y|^2, where D is
-    sqrt(v) K, centred for a free bias, with a column of ones in front for a penalised one.
-    ``usable`` (L,) is false for constant columns and for those that repeat an earlier one.
+    sqrt(v) K, centred for a free bias, with a column of ones in front for a penalised one. The
+    largest eigenvalue of Y'Y / m is ``variance``, one for optimal scores. ``usable`` (L,) is false
+    for constant columns and for those that repeat an earlier one.
     """
 
     H: GramRows = field(repr=False)
     diagonal: Array
     C: Array
     square: float
+    variance: float
     mass: float
     column_mean: Array
     target_mean: Array
@@ -125,21 +128,21 @@ class LeastSquares:
             K = np.hstack([np.ones((len(K), 1)), K])
         mass, root = float(v.sum()), np.sqrt(v)[:, None]
         free = 0.0 if penalize_bias else 1.0 / mass
-        column_mean, target_mean = free * (v @ K), free * (v @ Y)
+        column_mean, target_mean = means = free * (v @ K), free * (v @ Y)
         Y = root * (Y - target_mean)
         if gram is None:
             D = K - column_mean
             D *= root
-            H, diagonal, C = GramRows(D), np.einsum("ij,ij->j", D, D), D.T @ Y
+            H, diag, C = GramRows(D), np.einsum("ij,ij->j", D, D), D.T @ Y
         else:  # with centred targets, the columns need no centring
-            H, diagonal, C = GramRows(K, gram), np.diagonal(gram).copy(), K.T @ (root * Y)
+            H, diag, C = GramRows(K, gram), np.diagonal(gram).copy(), K.T @ (root * Y)
         # What centring leaves of a constant column is rounding, and so may be correlations.
-        constant = diagonal <= (len(K) * _EPS * column_mean) ** 2 * mass
-        diagonal[constant] = C[constant] = 0.0
-        square = float(np.sum(Y * Y))
-        C[_norms(C) <= 4 * _EPS * np.sqrt(diagonal * square)] = 0.0
+        constant = diag <= (len(K) * _EPS * column_mean) ** 2 * mass
+        diag[constant] = C[constant] = 0.0
+        square, variance = float(np.sum(Y * Y)), float(np.linalg.norm(Y.T @ Y, 2)) / mass
+        C[_norms(C) <= 4 * _EPS * np.sqrt(diag * square)] = 0.0
         usable = ~(constant | _repeated(K))
-        return cls(H, diagonal, C, square, mass, column_mean, target_mean, usable, penalize_bias)
+        return cls(H, diag, C, square, variance, mass, *means, usable, penalize_bias)
 
     @property
     def rho_max(self) -> float:
@@ -152,8 +155,7 @@ class LeastSquares:
     def price(self, state: State, lam: float, q: float) -> tuple[float, float]:
         """J, and for q = 1 its distance to the dual objective at tau R, R the residual.
 
-        With tau = min(1, lam / max_j |G_j|) that is |R|^2/2 + lam |A| - |Y|^2/2 + |Y - tau R|^2/2,
-        freed here of its large terms by Y'R = |R|^2 + <A, G>.
+        |R|^2/2 + lam |A| - |Y|^2/2 + |Y - tau R|^2/2, less large terms by Y'R = |R|^2 + <A, G>.
         """
         S, A, G = state
         fit = max(0.5 * (self.square - float(np.sum(A * (self.C[S] + G[S])))), 0.0)
@@ -175,15 +177,17 @@ class LeastSquares:
 def solve_path(problem: LeastSquares, rhos: Rhos, q: float) -> list[Solution]:
     """Minimisers for each rho: global for q >= 1, local for q < 1.
 
-    For q < 1 each starts from the lasso at rho / 3; on its support the gradient vanishes and every
-    row exceeds its lower bound. For q > 1 each starts from ridge, and all columns are kept.
+    For q < 1 each starts from the lasso at rho / 3, in units where the targets have variance one;
+    on its support the gradient vanishes and every row exceeds its lower bound. For q > 1 each
+    starts from ridge, and all columns are kept.
     """
     if q == 1:
         return lasso_path(problem, rhos)
     if q == 2:
         return [mm(problem, rho, q) for rho in rhos]
     if q < 1:
-        starts = [state for state, _ in _lasso_states(problem, [rho / 3 for rho in rhos], _KKT)]
+        share = (problem.variance or 1.0) ** (0.5 * (q - 1)) / 3
+        starts = [state for state, _ in _lasso_states(problem, [share * r for r in rhos], _KKT)]
     else:
         starts = [_ridge(problem, rho * problem.mass) for rho in rhos]
     return [_settle(problem, rho, q, start) for rho, start in zip(rhos, starts, strict=True)]
@@ -217,7 +221,7 @@ def mm(
     minimises J, |G_j + H_jj A_j| <= lam (q = 1), or where they are below the bound (q < 1).
     """
     lam, S = rho * problem.mass, np.flatnonzero(problem.diagonal > 0)
-    H, C = problem.H.rows(S)[:, S], problem.C[S]
+    H, C = problem.H.block(S), problem.C[S]
     state = _ridge(problem, lam) if start is None else problem.state(S, start[S])
     trace, converged = [problem.price(state, lam, q)[0]], False
     while not converged and len(trace) <= max_iter:
@@ -240,16 +244,15 @@ def mm(
 def _ridge(problem: LeastSquares, lam: float) -> State:
     """A = (H + lam I)^-1 C, columns of zeros left out; O(L^3)."""
     S = np.flatnonzero(problem.diagonal > 0)
-    return problem.state(S, _solve(_cholesky(problem.H.rows(S)[:, S], lam), problem.C[S]))
+    return problem.state(S, _solve(_cholesky(problem.H.block(S), lam), problem.C[S]))
 
 
 def _without_zeros(problem: LeastSquares, state: State, lam: float, q: float) -> State:
     """A state of `mm`, rows that tend to zero at zero; see there."""
-    S, A, G = state
+    S, A, G = state.S, state.A, state.G.copy()
     size, diagonal = _norms(A), problem.diagonal[S]
     keep = size > _lower_bound(diagonal, lam, q)
     if q == 1:
-        G = G.copy()
         for i in np.argsort(size):
             if np.sum((G[S[i]] + diagonal[i] * A[i]) ** 2) <= lam * lam:
                 keep[i] = False
@@ -265,7 +268,7 @@ def _lower_bound(diagonal: Array, lam: float, q: float) -> Array:
 def _settle(problem: LeastSquares, rho: float, q: float, start: State) -> Solution:
     """A local minimum, q other than 1 and 2, on the support of ``start``: (8) and Newton steps."""
     lam, (S, A, _) = rho * problem.mass, start
-    H, C, bound = problem.H.rows(S)[:, S], problem.C[S], _lower_bound(problem.diagonal[S], lam, q)
+    H, C, bound = problem.H.block(S), problem.C[S], _lower_bound(problem.diagonal[S], lam, q)
     floor, before, converged, n_iter = _VANISHING, np.inf, False, 0
     while not converged and n_iter < 1000:
         keep = (_norms(A) > floor * bound).nonzero()[0]
@@ -308,13 +311,12 @@ def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple
         W = _working_set(problem, state, lam)
         start = np.zeros_like(C)
         start[state.S] = state.A
-        H = problem.H.rows(W)
-        on, A = _solve_small(H[:, W], C[W], lam, start[W], tol, problem.square)
-        state = State(W[on], A, C - H[on].T @ A)
+        on, A = _solve_small(problem.H.block(W), C[W], lam, start[W], tol, problem.square)
+        state = problem.state(W[on], A)
         outside = np.delete(np.where(problem.usable, _norms(state.G), 0.0), state.S)
         value, gap = problem.price(state, lam, 1.0)
-        lowest, idle = (value, 0) if value < lowest * (1 - _SLACK) else (lowest, idle + 1)
         limit = lam * (1 + tol) + _rounding(problem.diagonal, state.S, A, problem.square)
+        lowest, idle = (value, 0) if value < lowest * (1 - _SLACK) else (lowest, idle + 1)
         if idle == _PATIENCE or outside.max(initial=0.0) <= limit:
             return state, {"n_iter": n_iter, "converged": gap <= 10 * tol * value}
 
@@ -346,8 +348,7 @@ def _solve_small(H: Array, C: Array, lam: float, A: Array, tol: float, square: f
     Descend on the support, then let the worst violators enter, until there are none. Each takes the
     minimiser of its own row, the others held, so that its neighbours need not follow it.
     """
-    diagonal = np.diagonal(H)
-    on = np.flatnonzero(A.any(axis=1))
+    diagonal, on = np.diagonal(H), np.flatnonzero(A.any(axis=1))
     A = A[on]
     descend = _descend_binary if C.shape[1] == 1 else _descend_group
     for _ in range(_ENTRIES * 8):
@@ -363,10 +364,9 @@ def _solve_small(H: Array, C: Array, lam: float, A: Array, tol: float, square: f
         bar = 0.5 * (lam + worst)
         while worst > bar and len(new) < _ENTRIES:
             j = int(np.argmax(size >= worst * (1 - _EQUAL)))
-            a = G[j] * ((1 - lam / size[j]) / diagonal[j])
             new.append(j)
-            A = np.concatenate([A, a[None]])
-            G -= H[j][:, None] * a
+            A = np.concatenate([A, G[j : j + 1] * ((1 - lam / size[j]) / diagonal[j])])
+            G -= H[j][:, None] * A[-1]
             size = _norms(G)
             size[on] = size[new] = 0.0
             worst = size.max()
@@ -383,24 +383,24 @@ def _descend_binary(H: Array, C: Array, lam: float, A: Array) -> Rows:
     """
     w, sign = A[:, 0], np.sign(A[:, 0])
     aim = C[:, 0] - lam * sign
-    left, shift, before, idle = np.arange(len(w)), _JITTERS[0] * H.max(initial=0.0), np.inf, 0
+    left, top, before, idle = np.arange(len(w)), H.max(initial=0.0), np.inf, 0
     while len(w) and idle < _PATIENCE:
         residual = aim - H @ w
-        worst = np.abs(residual).max()
+        worst, noise = np.abs(residual).max(), 4 * _EPS * top * np.abs(w).sum()
         stuck = worst > 0.5 * before
-        if worst <= _STATIONARY * lam or (stuck and worst <= _KKT * lam):
+        if worst <= max(_STATIONARY * lam, noise) or (stuck and worst <= _KKT * lam):
             break
-        step = _solve(_cholesky(H, shift), residual)
+        step = _solve(_cholesky(H, _JITTERS[0] * top), residual)
         if stuck:  # H is smaller than its jitter along this step: go as far as H alone would
             step *= residual @ step / max(step @ (H @ step), _EPS * (residual @ step))
         crossed = ((w + step) * sign <= 0).nonzero()[0]
         if not len(crossed):
-            w, before, idle = w + step, worst, idle + stuck
+            w, before, idle = w + step, min(before, worst), idle + stuck
             continue
         t = w[crossed] / -step[crossed]
         first = t.argmin()
         w, before, idle = w + t[first] * step, np.inf, 0
-        keep = np.delete(np.arange(len(w)), crossed[first])
+        keep = (np.arange(len(w)) != crossed[first]).nonzero()[0]
         left, w, sign, aim, H = left[keep], w[keep], sign[keep], aim[keep], H[keep[:, None], keep]
     return left, w[:, None]
 
@@ -422,15 +422,17 @@ def _descend_group(H: Array, C: Array, lam: float, A: Array) -> Rows:
         crossing[size * np.diagonal(H) <= _EQUAL * lam] = 0.0  # no step can tell these from zero
         value = _value(A, HA, C, lam, 1.0)
         slack = 8 * _EPS * (abs(value) + (np.sqrt(np.diagonal(H)) @ size) ** 2)  # rounding of J
-        t, gain = 1.0, -np.inf
+        t, gain, first = 1.0, -np.inf, crossing[crossing > 0].min(initial=np.inf)
         while gain < -slack and t > _EPS:
             keep = crossing > t * (1 + _EQUAL)
             B = np.where(keep[:, None], A + t * step, 0.0)
             HB = H @ B
             gain = value - _value(B, HB, C, lam, 1.0)
-            t = crossing.min() if t > crossing.min() else 0.5 * t
+            t = first if t > first else 0.5 * t
+        if gain < -slack:
+            break
         idle = idle + 1 if gain <= slack and worst > 0.5 * before else 0
-        A, HA, before = B, HB, worst
+        A, HA, before = B, HB, min(before, worst)
         if not keep.all():
             left, A, HA, H, C = left[keep], A[keep], HA[keep], H[keep][:, keep], C[keep]
     return left, A

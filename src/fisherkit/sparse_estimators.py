@@ -187,7 +187,12 @@ class ExpansionMixin(ClassifierMixin):
     def predict_proba(self, X):
         """Probability of each class, calibrated on the decisions of the folds; (n, n_classes)."""
         decisions, dtype = self._scores(X, "predict_proba")
-        return _array.cast(probabilities(decisions, self._slope), dtype)
+        p = _array.cast(probabilities(decisions, self._slope), dtype)
+        # Decisions that differ by less than p can show: the class decided stays ahead.
+        winner = coding.winners(decisions)
+        hidden = np.flatnonzero(np.argmax(p, axis=1) != winner)
+        p[hidden, winner[hidden]] = np.nextafter(p[hidden].max(axis=1), p.dtype.type(2))
+        return p
 
 
 class SparseFisherClassifier(ExpansionMixin, KernelModel):
