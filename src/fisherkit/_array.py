@@ -159,23 +159,6 @@ def eigh(M: Array) -> tuple[Array, Array]:
     return scipy.linalg.eigh(F, driver="evr", overwrite_a=True, check_finite=False)
 
 
-def rough_eigh(M: Array) -> tuple[Array, Array]:
-    """As `eigh` to about 6 digits, in single precision: half the time."""
-    xp = namespace(M)
-    scale = float(xp.max(xp.abs(xp.linalg.diagonal(M)))) or 1.0  # single precision has less range
-    if not is_numpy(M):
-        w, V = xp.linalg.eigh(xp.astype(M / scale, xp.float32))
-        return xp.astype(w, M.dtype) * scale, xp.astype(V, M.dtype)
-    n = M.shape[0]
-    F = M if M.flags.c_contiguous else M.T
-    # The narrow copy takes the memory of M: row i ends before row i + 1 of M begins.
-    narrow = F.reshape(-1).view(np.float32)[: n * n].reshape(n, n)
-    for rows in row_blocks(n, n):
-        narrow[rows] = (F[rows] / scale).astype(np.float32)
-    w, V = scipy.linalg.eigh(narrow.T, driver="evd", overwrite_a=True, check_finite=False)
-    return scale * w.astype(np.float64), V.astype(np.float64, order="F")
-
-
 def small_eigh(M: Array) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors of a symmetric matrix that is not consumed."""
     w, V = namespace(M).linalg.eigh(M)

@@ -36,7 +36,6 @@ from fisherkit._array import Array
 from fisherkit.weights import Weights
 
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
-_SINGLE = 3e-7  # error of eigenvalues found in single precision, relative to the largest
 
 
 def mu_floor(unit: float, weights: Weights) -> float:
@@ -72,8 +71,7 @@ class Canonical:
     unit : float
         tr(G)/n, the natural unit of mu.
     tolerance : float
-        Trace of what a low-rank factorisation left out of G~, or error of the eigenvalues of a
-        rough form; 0 for an exact one.
+        Trace of what a low-rank factorisation left out of G~; 0 for an exact form.
     """
 
     U: Array
@@ -100,12 +98,8 @@ class Canonical:
         *,
         rounding: float | None = None,
         shift: float = 0.0,
-        rough: bool = False,
     ) -> Canonical:
         """All eigenvectors of s K s (rkhs penalty, every row a centre). Consumes K; O(n^3).
-
-        A ``rough`` form is decomposed in single precision, twice as fast; its tolerance is that of
-        the eigenvalues.
 
         A free bias is projected out by a rank-two update that also gives the direction s an
         eigenvalue above all others: its eigenvector is the last one and is dropped. Then K may
@@ -123,18 +117,17 @@ class Canonical:
             K, centre = _project_out(K, s)
         elif bias == "penalized":
             rank_two_update(K, s, 0.5 * s)
-        lam, U = _array.rough_eigh(K) if rough else _array.eigh(K)
-        tolerance = _SINGLE * float(lam[-1]) if rough else 0.0
+        lam, U = _array.eigh(K)
         if bias == "free":
             lam, U = lam[:-1], U[:, :-1]
             bias_row = centre @ U
         elif bias == "penalized":
             bias_row = -(s @ U)
         floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]))
-        if float(lam[0]) < -floor and not rough:
+        if float(lam[0]) < -floor:
             raise NotPositiveError(_indefinite(float(lam[0]), floor))
         lam = _array.clip_in_place(lam, lower=0.0)
-        return cls(U, lam, None, weights, bias, None, None, bias_row, unit, tolerance)
+        return cls(U, lam, None, weights, bias, None, None, bias_row, unit)
 
     @classmethod
     def from_features(

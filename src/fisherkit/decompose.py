@@ -64,13 +64,8 @@ class Decomposer:
     design: Design
     gave_up: tuple[float, float] | None = None  # gamma and trace
 
-    def decompose(
-        self, gamma: float | None, budget: Callable[[float], float], *, rough: bool = False
-    ) -> Decomposed:
-        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``.
-
-        With ``rough``, a full one beyond 500 rows is decomposed in single precision.
-        """
+    def decompose(self, gamma: float | None, budget: Callable[[float], float]) -> Decomposed:
+        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``."""
         design = self.design
         gram = design.gram.with_gamma(gamma)
         if not design.every_row:
@@ -79,9 +74,9 @@ class Decomposer:
             found = self._low_rank(gram, budget)
             if found is not None:
                 return found
-        return self._full(gram, rough=rough and gram.n > SMALL)
+        return self._full(gram)
 
-    def _full(self, gram: Gram, *, rough: bool) -> Decomposed:
+    def _full(self, gram: Gram) -> Decomposed:
         design = self.design
         rows = np.arange(gram.n)
         rounding = None if gram.kernel.known_positive else gram.rounding
@@ -91,7 +86,7 @@ class Decomposer:
             return self._from_centres(gram, rows, "full")
         K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
-            K, design.weights, design.bias, rounding=rounding, shift=shift, rough=rough
+            K, design.weights, design.bias, rounding=rounding, shift=shift
         )
         return Decomposed(canonical, rows, "full")
 

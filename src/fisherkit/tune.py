@@ -3,8 +3,7 @@
 The low-rank path first leaves out a trace of 1e-2 of the smallest mu priced, enough to choose mu;
 the chosen model is accepted if that trace is below 3e-6 of its mu (leave-one-out residuals are then
 within 1e-7 of the full path, relative to their size) and otherwise factored again. While widths
-are compared, a mean residual of 1e-2 of each width's best mu will do, of at most 1e-4 of tr(G)/n,
-and where the rank is not low single precision, as long as its error stays below 1e-3 of that mu.
+are compared, a mean residual of 1e-2 of each width's best mu will do, of at most 1e-4 of tr(G)/n.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
 _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the signal
 _ACCEPT = 3e-6  # trace left out, relative to the chosen mu
 _ROUGH = 1e-2  # mean residual diagonal, relative to the best mu, while comparing widths
-_SINGLE_SHARE = 1e-3  # error of eigenvalues in single precision, relative to the best mu
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 
 
@@ -120,7 +118,7 @@ class _Tuner:
     mu: float | None
     priced: list[tuple[float, float, float]] = field(default_factory=list)
     likely_mu: dict[float | None, float] = field(default_factory=dict)
-    prices: dict[float, tuple[float, bool]] = field(default_factory=dict)
+    prices: dict[float, tuple[float, float]] = field(default_factory=dict)
     kept: dict[float | None, _Search] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -148,8 +146,8 @@ class _Tuner:
     def price(self, gamma: float, exact: bool) -> float:
         """The criterion at this gamma with its best mu on the grid; roughly, unless exact."""
         if gamma in self.prices:
-            value, settled = self.prices[gamma]
-            if settled or not exact:
+            value, tolerance = self.prices[gamma]
+            if not exact or tolerance <= _ACCEPT * self.likely_mu[gamma]:
                 return value
         search = self._accurate(gamma)[0] if exact else self._rough(gamma)
         value = search.mu.value
@@ -163,9 +161,7 @@ class _Tuner:
             search.decomposed.method,
             search.decomposed.canonical.rank,
         )
-        # Single precision is rough for a fit, but not for a price.
-        accurate = search.tolerance <= _ACCEPT * self.likely_mu[gamma]
-        self.prices[gamma] = value, accurate or search.decomposed.method == "full"
+        self.prices[gamma] = value, search.tolerance
         self._keep(gamma, search)
         return value
 
@@ -177,13 +173,8 @@ class _Tuner:
         guess = self.mu if self.mu is not None else self.likely_mu.get(wider)
         last = np.inf
         while True:
-            search = self._search(gamma, _rough_budget(share, guess), rough=True)
+            search = self._search(gamma, _rough_budget(share, guess))
             mu = self.likely_mu[gamma] = search.mu.best_mu
-            if search.decomposed.method == "full":
-                if search.tolerance > _SINGLE_SHARE * mu:
-                    search = self._search(gamma, _rough_budget(share, guess))
-                    self.likely_mu[gamma] = search.mu.best_mu
-                return search
             allowed = _rough_budget(share, mu)(search.decomposed.canonical.unit)
             if search.tolerance <= allowed or search.tolerance >= last:
                 return search
@@ -219,11 +210,9 @@ class _Tuner:
     def _first_budget(self, unit: float) -> float:
         return _SEARCH * (float(GRID[0]) * unit if self.mu is None else self.mu)
 
-    def _search(
-        self, gamma: float | None, budget: Callable[[float], float], *, rough: bool = False
-    ) -> _Search:
+    def _search(self, gamma: float | None, budget: Callable[[float], float]) -> _Search:
         """Decompose but for a trace of ``budget(tr(G)/n)``, and price."""
-        decomposed = self.decomposer.decompose(gamma, budget, rough=rough)
+        decomposed = self.decomposer.decompose(gamma, budget)
         path = RidgePath.of(decomposed.canonical, self.problem.Y)
         search = MuSearch(path, self.problem.criterion, given=self.mu)
         prices = zip(search.mus, search.values, strict=True)
