@@ -93,8 +93,7 @@ class ExpansionMixin(ClassifierMixin):
                     f"basis={basis!r} needs n_candidates, the number of candidate centres; got "
                     "None."
                 )
-            else:
-                basis = "all"
+            basis = "all" if count is None else basis
         sample = Sample(
             gram=merged_gram,
             labels=merged,
@@ -220,8 +219,8 @@ class SparseFisherClassifier(ExpansionMixin, KernelModel):
     kernel_params : dict, default=None
         Extra arguments of a callable kernel.
     cv : int, splitter, iterable or None, default=5
-        The folds that choose rho and gamma and calibrate the probabilities; ``None`` is
-        leave-one-out, which refits for every row.
+        The folds that choose rho and gamma and calibrate the probabilities (at most as many as
+        the largest class has rows); ``None`` is leave-one-out, which refits for every row.
     penalize_bias : bool, default=False
         Whether the penalty includes the intercept, as in the paper.
     select : {"error", "sparsest"}, default="error"
@@ -255,7 +254,7 @@ class SparseFisherClassifier(ExpansionMixin, KernelModel):
     path_ : ndarray with fields gamma, rho, n_terms, cv_error, cv_se
         Every model priced; ``n_terms`` is the mean over the folds.
     cv_error_ : float
-        Cross-validated error of the choice: slightly optimistic, as it was chosen by it.
+        Cross-validated error of the choice: optimistic, as the smallest of many.
 
     Notes
     -----
@@ -387,7 +386,8 @@ class ForwardFisherClassifier(ExpansionMixin, KernelModel):
     evidence : bool, default=False
         Whether each term of the final models gets a penalty of its own by evidence updates.
     select : {"error", "sparsest"}, default="error"
-        The smallest cross-validated error, or the fewest terms within one standard error of it.
+        The smallest cross-validated error, or the fewest terms within one standard error of it:
+        among widths and sizes for "err", among widths otherwise.
     threshold, basis, n_candidates, class_weight, random_state
         As in `SparseFisherClassifier`.
 
