@@ -10,17 +10,15 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.utils.multiclass import check_classification_targets
 
 from fisherkit import _array, coding, validation
 from fisherkit._array import Array
 from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
 from fisherkit.criteria import CRITERIA
-from fisherkit.kernel_model import KernelModel, Task, interleave, take_rows
+from fisherkit.kernel_model import THRESHOLDS, KernelModel, Task, interleave, take_rows
 from fisherkit.ridge import Ridge
 from fisherkit.weights import Weights
 
-THRESHOLDS = ("prior", "balanced")
 MULTICLASS = ("lda", "ovr")
 
 
@@ -187,28 +185,18 @@ class KernelFisherClassifier(
             validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
         validation.one_of("threshold", self.threshold, THRESHOLDS)
         validation.one_of("multiclass", self.multiclass, MULTICLASS)
-        X, y, rounding = self._validate(X, y)
-        check_classification_targets(y)
-        frequency, kept = validation.frequencies(sample_weight, X)
-        frequency, y = take_rows(frequency, kept), take_rows(y, kept)
-        classes, index = coding.encode(y, X)
+        X, rounding, kept, y, classes, index, weights = self._labelled(X, y, sample_weight)
         n_classes = classes.shape[0]
-        if n_classes < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes in y among the rows of "
-                f"positive weight; got only one class: {classes[0]!r}."
-            )
         kind = "binary" if n_classes == 2 else self.multiclass
         if kind == "lda" and self.bias != "free":
             raise ValueError(
                 f"multiclass='lda' needs bias='free'; got bias={self.bias!r}. Use multiclass='ovr'."
             )
-        cost = validation.class_costs(self.class_weight, classes, index, frequency)
         return self._task(
             X,
             coding.targets(index, n_classes, X),
             y,
-            Weights(frequency, cost),
+            weights,
             kept,
             groups,
             rounding=rounding,

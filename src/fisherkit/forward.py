@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from fisherkit._array import row_blocks
 from fisherkit.weights import Weights
 
 CRITERIA = ("loo_error", "press", "err")
@@ -368,7 +369,7 @@ def _least_squares(
         product -= np.outer(slope, target @ (W[-1] / lengths[-1]))
         live = live[live != j]
         stale = live[kappa[live] < _STALE * fresh[live]]
-        for block in _blocks(len(stale), P.shape[1]):
+        for block in row_blocks(len(stale), P.shape[1], _CACHED):
             rows = stale[block]
             X = P[rows]
             X -= (X @ W.T / lengths**2) @ W
@@ -377,18 +378,11 @@ def _least_squares(
         live = live[kappa[live] > floor[live]]
 
 
-def _blocks(m: int, n: int) -> Iterator[slice]:
-    """Runs of m rows of n numbers that stay in cache."""
-    step = max(1, _CACHED // n)
-    for start in range(0, m, step):
-        yield slice(start, min(start + step, m))
-
-
 def _whiten(P: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
     """Centre the rows of P and scale them by sqrt(v), in place; weighted means and kappa, (L,)."""
     means = P @ weights.v / weights.mass
     kappa = np.empty(len(P))
-    for block in _blocks(*P.shape):
+    for block in row_blocks(len(P), P.shape[1], _CACHED):
         X = P[block]
         X -= means[block, None]
         if not weights.uniform:
@@ -487,7 +481,7 @@ def _plain_sweep(
     P: np.ndarray, live: np.ndarray, fit: _Fit, last: np.ndarray, ridge: float, out: np.ndarray
 ) -> None:
     """What `_sweep` does, in NumPy; the bounds are the prices themselves."""
-    for block in _blocks(len(live), fit.E.size):
+    for block in row_blocks(len(live), fit.E.size, _CACHED):
         rows = live[block]
         X = P[rows]
         out[0, rows] = X @ last

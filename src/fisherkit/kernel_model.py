@@ -9,6 +9,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fisherkit import _array, coding, validation
@@ -22,6 +23,7 @@ from fisherkit.weights import Weights
 
 PENALTIES = ("rkhs", "coefficients")
 BIASES = ("free", "penalized", "none")
+THRESHOLDS = ("prior", "balanced")
 GAMMA_RULES = ("loo", "scale", "median")
 
 
@@ -85,6 +87,32 @@ class KernelModel(BaseEstimator):
             validation.mention_scales(X)
         return X, y, rounding
 
+    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """What the classifiers learn from: X whole, its rounding and the rows of positive weight;
+        of these rows the labels, their classes, the class index and the weights."""
+        X, y, rounding = self._validate(X, y)
+        check_classification_targets(y)
+        frequency, kept = validation.frequencies(sample_weight, X)
+        frequency, y = take_rows(frequency, kept), take_rows(y, kept)
+        classes, index = coding.encode(y, X)
+        if classes.shape[0] < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes in y among the rows of "
+                f"positive weight; got only one class: {classes[0]!r}."
+            )
+        cost = validation.class_costs(self.class_weight, classes, index, frequency)
+        return X, rounding, kept, y, classes, index, Weights(frequency, cost)
+
+    def _thumb_gamma(
+        self, X: Array, frequency: Array, kernel: Kernel, rng: np.random.RandomState
+    ) -> float | None:
+        """gamma by the rule of thumb asked for, ``None`` if it is a search."""
+        if self.gamma == "scale":
+            return scale_gamma(X, frequency)
+        if self.gamma == "median":
+            return median_gamma(X, frequency, kernel, rng)
+        return None
+
     def _task(
         self,
         X: Array,
@@ -105,16 +133,14 @@ class KernelModel(BaseEstimator):
         mu = validation.number_or_rule("regularization", self.regularization, ("loo",))
         rng = check_random_state(self.random_state)
         n = X.shape[0]
-        X, dropped = _split_rows(X, kept, pairwise=self.kernel == "precomputed")
+        X, dropped = split_rows(X, kept, pairwise=self.kernel == "precomputed")
         kernel = self._kernel()
         gamma, search_gamma = None, False
         if kernel.has_gamma:
             gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
             search_gamma = self.gamma == "loo"
-            if self.gamma == "scale":
-                gamma = scale_gamma(X, weights.frequency)
-            elif self.gamma == "median":
-                gamma = median_gamma(X, weights.frequency, kernel, rng)
+            if gamma is None:
+                gamma = self._thumb_gamma(X, weights.frequency, kernel, rng)
         m = validation.component_count(self.n_components, X.shape[0])
         basis, rows = "given", None
         if isinstance(self.basis, str):
@@ -229,7 +255,7 @@ def take_rows(values: Any, kept: np.ndarray) -> Any:
     return _array.namespace(values).take(values, _array.indices(kept, values), axis=0)
 
 
-def _split_rows(X: Array, kept: np.ndarray, *, pairwise: bool) -> tuple[Array, Array | None]:
+def split_rows(X: Array, kept: np.ndarray, *, pairwise: bool) -> tuple[Array, Array | None]:
     """Rows of positive weight, and the others (``None`` if there are none)."""
     if len(kept) == X.shape[0]:
         return X, None

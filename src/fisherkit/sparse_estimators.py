@@ -10,18 +10,15 @@ import numpy as np
 from numpy.lib.recfunctions import repack_fields
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 
 from fisherkit import _array, coding, crossfit, forward, validation
 from fisherkit.calibrate import probabilities
 from fisherkit.crossfit import Choice, Family, Labels, Sample
-from fisherkit.kernel_model import KernelModel, take_rows
-from fisherkit.kernels import Gram, median_gamma, reference_width, scale_gamma, width_step
+from fisherkit.kernel_model import THRESHOLDS, KernelModel, split_rows
+from fisherkit.kernels import Gram, reference_width, width_step
 from fisherkit.learners import ForwardLearner, LqLearner
-from fisherkit.weights import Weights
 
 SELECT = ("error", "sparsest")
-THRESHOLDS = ("prior", "balanced")
 SOLVERS = ("auto", "mm")
 BASES = ("auto", "random", "pivoted")
 GAMMA_RULES = ("cv", "scale", "median")
@@ -44,22 +41,11 @@ class ExpansionMixin(ClassifierMixin):
         """Validated, merged rows with their folds, and what `_keep` needs of the rest."""
         validation.one_of("select", self.select, SELECT)
         validation.one_of("threshold", self.threshold, THRESHOLDS)
-        X, y, rounding = self._validate(X, y)
-        check_classification_targets(y)
-        frequency, kept = validation.frequencies(sample_weight, X)
-        frequency, y = take_rows(frequency, kept), take_rows(y, kept)
-        classes, index = coding.encode(y, X)
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes in y among the rows of "
-                f"positive weight; got only one class: {classes[0]!r}."
-            )
-        cost = validation.class_costs(self.class_weight, classes, index, frequency)
-        n_rows, X = len(X), take_rows(X, kept)
-        if self.kernel == "precomputed":
-            X = X[:, kept]
+        X, rounding, kept, y, classes, index, weights = self._labelled(X, y, sample_weight)
+        n_rows, frequency = len(X), weights.frequency
+        X, _ = split_rows(X, kept, pairwise=self.kernel == "precomputed")
         gram = Gram(X, self._kernel(), rounding)
-        labels = Labels(np.asarray(index), Weights(frequency, cost), len(classes))
+        labels = Labels(np.asarray(index), weights, len(classes))
         merged_gram, merged, first, group = crossfit.merge(gram, labels)
         cv = self.cv
         if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool) and cv >= 2:
@@ -115,13 +101,11 @@ class ExpansionMixin(ClassifierMixin):
             return [None]
         gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
         frequency = sample.labels.weights.frequency
+        if gamma is None:
+            rng = np.random.RandomState(sample.seed)
+            gamma = self._thumb_gamma(X, frequency, kernel, rng)
         if gamma is not None:
             return [gamma]
-        if self.gamma == "scale":
-            return [scale_gamma(X, frequency)]
-        if self.gamma == "median":
-            rng = np.random.RandomState(sample.seed)
-            return [median_gamma(X, frequency, kernel, rng)]
         reference, step = reference_width(X, frequency, kernel), width_step(kernel)
         return [reference * step**j for j in _WIDTHS]
 
