@@ -11,15 +11,18 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
     ["_array"],
-    ["kernels", "coding", "weights"],
+    ["kernels", "coding", "weights", "covariance"],
     ["basis"],
     ["canonical", "ridge"],
-    ["criteria", "decompose"],
+    ["criteria", "decompose", "evidence"],
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners"),
-        *("bayes", "committee", "blocks"),
+        *("bayes", "posterior", "em", "committee", "blocks"),
     ],
-    ["validation", "kernel_model", "estimators", "sparse_estimators", "model_selection"],
+    [
+        *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
+        *("bayes_estimator", "model_selection"),
+    ],
     ["datasets", "plots", "report", "cli"],
     ["__init__"],
 ]

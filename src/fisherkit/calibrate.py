@@ -9,10 +9,11 @@ the most probable class is always the one decided.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.coding import Rule
+from fisherkit.coding import Rule, indicators, winners
 from fisherkit.ridge import Residuals
 from fisherkit.select import newton
 from fisherkit.weights import Weights
@@ -78,13 +79,24 @@ def fit_slope(
     return math.exp(newton(derivatives, 0.0, lower, upper)[0])
 
 
-def probabilities(decisions: Array, slope: float) -> Array:
-    """(n, c) probabilities of decisions (n, 1) or (n, c)."""
+def probabilities(decisions: Array, slope: float, dtype: Any = None) -> Array:
+    """(n, c) probabilities of decisions (n, 1) or (n, c), in ``dtype`` or that of the decisions.
+
+    The class decided is the most probable one even where rounding hides the difference.
+    """
     xp = _array.namespace(decisions)
+    winner = winners(decisions)
     if decisions.shape[1] == 1:
         half = decisions / 2
         decisions = xp.concat([-half, half], axis=1)
     logits = slope * decisions
     logits = logits - xp.max(logits, axis=1, keepdims=True)
     mass = xp.exp(logits)
-    return mass / xp.sum(mass, axis=1, keepdims=True)
+    p = mass / xp.sum(mass, axis=1, keepdims=True)
+    p = _array.cast(p, decisions.dtype if dtype is None else dtype)
+    hidden = xp.argmax(p, axis=1) != winner
+    if not bool(xp.any(hidden)):
+        return p
+    own = indicators(winner, p.shape[1], p) > 0
+    ahead = xp.max(p, axis=1, keepdims=True) * (1 + 2 * _array.eps(p))
+    return xp.where(hidden[:, None] & own, ahead, p)

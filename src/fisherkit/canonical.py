@@ -313,13 +313,6 @@ def rank_two_update(M: Array, a: Array, b: Array) -> None:
         M[rows, :] += a[rows, None] * b[None, :] + b[rows, None] * a[None, :]
 
 
-def add_to_diagonal(M: Array, value: float) -> None:
-    if _array.is_numpy(M):
-        M.flat[:: M.shape[0] + 1] += value
-        return
-    M += value * _array.like(np.eye(M.shape[0]), M)
-
-
 def require_positive(K: Array, weights: Weights, rounding: float) -> None:
     """Raise `NotPositiveError` if K has a negative eigenvalue beyond rounding. Consumes K."""
     K, unit = whiten(K, weights)
@@ -334,7 +327,7 @@ def _check_positive(K: Array, tolerance: float) -> None:
     """Raise if K has an eigenvalue below -tolerance; n^3/3 flops where it has not."""
     xp = _array.namespace(K)
     shifted = K + 0.0
-    add_to_diagonal(shifted, tolerance)
+    _array.add_to_diagonal(shifted, tolerance)
     if not _array.is_positive_definite(shifted):
         smallest = float(xp.min(xp.linalg.eigvalsh(K)))
         if smallest < -tolerance:

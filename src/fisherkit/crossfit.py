@@ -167,10 +167,7 @@ def merge(gram: Gram, labels: Labels) -> tuple[Gram, Labels, np.ndarray, np.ndar
 
     The kernel rows of a precomputed matrix are taken as all different.
     """
-    by_value = gram.distinct()
-    # Key first, then label: the order does not depend on that of the rows.
-    joint = by_value.group.astype(np.int64) * labels.n_classes + labels.index
-    _, first, group = np.unique(joint, return_index=True, return_inverse=True)
+    first, group = gram.distinct().split(labels.index, labels.n_classes)
     frequency = np.bincount(group, weights=labels.weights.frequency)
     X = gram.X[first]
     if gram.kernel.precomputed:

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import (
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    RegressorMixin,
-    TransformerMixin,
-)
+from sklearn.base import RegressorMixin
 
 from fisherkit import _array, coding, validation
-from fisherkit._array import Array
-from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
 from fisherkit.criteria import CRITERIA
+from fisherkit.discriminant import DiscriminantMixin
 from fisherkit.kernel_model import THRESHOLDS, KernelModel, Task, interleave, take_rows
-from fisherkit.ridge import Ridge
 from fisherkit.weights import Weights
 
 MULTICLASS = ("lda", "ovr")
 
 
-class KernelFisherClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, KernelModel
-):
+class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     """Optimally regularised kernel Fisher discriminant (LS-SVM, kernel ridge) that tunes itself.
 
     Minimises ``sum_i w_i (y_i - f(x_i) - b)^2 + mu * penalty`` on class codes. One decomposition
@@ -165,14 +156,9 @@ class KernelFisherClassifier(
         """
         task = self._prepare(X, y, sample_weight, groups)
         tuned = task.tune()
-        rule = task.rule
         self.classes_ = task.classes
         self._store(task, tuned)
-        self._set_rule(tuned.ridge, rule, task.indicator)
-        decisions, known = loo_decisions(tuned.ridge, rule, task.indicator)
-        self._slope = fit_slope(
-            decisions, known, task.indicator, task.problem.design.weights, balanced=rule.balanced
-        )
+        decisions = self._calibrate(tuned.ridge, task.rule, task.indicator)
         if task.dropped is not None:  # a row of weight 0 is not part of the fit
             absent = self._decide(self._raw_scores(task.dropped))
             decisions = interleave(decisions, absent, task.kept)
@@ -185,7 +171,9 @@ class KernelFisherClassifier(
             validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
         validation.one_of("threshold", self.threshold, THRESHOLDS)
         validation.one_of("multiclass", self.multiclass, MULTICLASS)
-        X, rounding, kept, y, classes, index, weights = self._labelled(X, y, sample_weight)
+        X, rounding, kept, y, classes, index, weights = self._labelled(
+            X, y, sample_weight, self.class_weight
+        )
         n_classes = classes.shape[0]
         kind = "binary" if n_classes == 2 else self.multiclass
         if kind == "lda" and self.bias != "free":
@@ -206,58 +194,6 @@ class KernelFisherClassifier(
             indicator=coding.indicators(index, n_classes, X),
             flat=kind == "binary",
         )
-
-    def _set_rule(self, ridge: Ridge, rule: coding.Rule, indicator: Array) -> None:
-        """From scores to decisions and to discriminant coordinates."""
-        xp = _array.namespace(indicator)
-        counts = xp.sum(ridge.weights.v[:, None] * indicator, axis=0)
-        scatter = ridge.scatter
-        self._matrix, self._offset = rule.affine(counts, scatter)
-        if rule.kind == "binary":  # of the two indicators, from that of the code
-            scatter = scatter / 4 * _array.like([[1.0, -1.0], [-1.0, 1.0]], scatter)
-        self._axes = coding.discriminant_axes(counts, scatter)
-        self._shares = counts / xp.sum(counts)
-        self._n_features_out = self._axes.shape[1]
-
-    def _decide(self, scores: Array) -> Array:
-        return (scores if self._matrix is None else scores @ self._matrix) + self._offset
-
-    def decision_function(self, X):
-        """Decision for each row: positive for ``classes_[1]``, or one score per class.
-
-        Parameters
-        ----------
-        X : (n, d)
-
-        Returns
-        -------
-        (n,) for two classes, otherwise (n, n_classes)
-        """
-        scores, dtype = self._scores(X, "decision_function")
-        decisions = _array.cast(self._decide(scores), dtype)
-        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
-
-    def predict(self, X):
-        """Predicted label of each row of X (n, d); (n,)."""
-        scores, _ = self._scores(X, "predict")
-        return coding.decode(self.classes_, coding.winners(self._decide(scores)))
-
-    def predict_proba(self, X):
-        """Probability of each class, calibrated on leave-one-out decisions; (n, n_classes)."""
-        scores, dtype = self._scores(X, "predict_proba")
-        return _array.cast(probabilities(self._decide(scores), self._slope), dtype)
-
-    def transform(self, X):
-        """Discriminant coordinates with unit within-class variance; (n, n_classes - 1).
-
-        Columns are ordered by canonical correlation. Two classes: positive towards
-        ``classes_[1]``; otherwise the class farthest out on an axis is on its positive side.
-        """
-        scores, dtype = self._scores(X, "transform")
-        if scores.shape[1] == 1:
-            xp = _array.namespace(scores)
-            scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
-        return _array.cast((scores - self._shares) @ self._axes, dtype)
 
 
 class KernelRidgeCV(RegressorMixin, KernelModel):

@@ -87,7 +87,9 @@ class KernelModel(BaseEstimator):
             validation.mention_scales(X)
         return X, y, rounding
 
-    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+    def _labelled(
+        self, X: Any, y: Any, sample_weight: Any, class_weight: Any = None
+    ) -> tuple[Any, ...]:
         """What the classifiers learn from: X whole, its rounding and the rows of positive weight;
         of these rows the labels, their classes, the class index and the weights."""
         X, y, rounding = self._validate(X, y)
@@ -100,7 +102,7 @@ class KernelModel(BaseEstimator):
                 f"{type(self).__name__} needs at least two classes in y among the rows of "
                 f"positive weight; got only one class: {classes[0]!r}."
             )
-        cost = validation.class_costs(self.class_weight, classes, index, frequency)
+        cost = validation.class_costs(class_weight, classes, index, frequency)
         return X, rounding, kept, y, classes, index, Weights(frequency, cost)
 
     def _thumb_gamma(

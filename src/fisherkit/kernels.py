@@ -128,9 +128,10 @@ class Kernel:
         return _array.like(values, X)
 
 
-def _scaled_distances(X: Array, Y: Array, gamma: float) -> Array:
+def _scaled_distances(X: Array, Y: Array, gamma: Any) -> Array:
     """-gamma |x - y|^2 for all pairs as one matrix product of rows extended by their norms.
 
+    ``gamma`` may be a number or one for each feature, -sum_k gamma_k (x_k - y_k)^2.
     Both sides are first moved to about the mean of Y: a large common offset costs no digits.
     """
     xp = _array.namespace(X, Y)
@@ -168,11 +169,31 @@ class Distinct:
     first: np.ndarray
     group: np.ndarray
 
+    @classmethod
+    def of(cls, keys: np.ndarray) -> Distinct:
+        """From the fingerprint of each row."""
+        _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+        return cls(keys[first], first, group)
+
+    @classmethod
+    def rows(cls, X: Array) -> Distinct:
+        """Of the rows of X (n, d)."""
+        return cls.of(_fingerprints(_array.to_numpy(X)))
+
     def total(self, values: np.ndarray) -> np.ndarray:
         """Sum of values (n,) over equal rows; (u,)."""
         if len(self.first) == len(self.group):
             return values[self.first]
         return np.bincount(self.group, weights=values, minlength=len(self.first))
+
+    def split(self, index: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows equal in x and class: the first place of each pair, and the pair of each row (n,).
+
+        Ordered by x first, then class: the order does not depend on that of the rows.
+        """
+        joint = self.group.astype(np.int64) * n_classes + index
+        _, first, group = np.unique(joint, return_index=True, return_inverse=True)
+        return first, group
 
     def like(self, rows: np.ndarray) -> np.ndarray:
         """Mask (n,) of the rows that equal one of ``rows``."""
@@ -241,11 +262,11 @@ class Gram:
     def distinct(self) -> Distinct:
         """Which rows differ; found once for all widths. Rows of a precomputed matrix all do."""
         if "distinct" not in self._kept:
-            keys = np.arange(self.n, dtype=np.uint64)
-            if not self.kernel.precomputed:
-                keys = _fingerprints(_array.to_numpy(self.X))
-            _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-            self._kept["distinct"] = Distinct(keys[first], first, group)
+            self._kept["distinct"] = (
+                Distinct.of(np.arange(self.n, dtype=np.uint64))
+                if self.kernel.precomputed
+                else Distinct.rows(self.X)
+            )
         return self._kept["distinct"]
 
     def columns(self, rows: Array) -> Array:

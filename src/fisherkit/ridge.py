@@ -15,13 +15,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.canonical import (
-    Canonical,
-    add_to_diagonal,
-    rank_two_update,
-    trace_unit,
-    whiten,
-)
+from fisherkit.canonical import Canonical, rank_two_update, trace_unit, whiten
 from fisherkit.weights import Weights
 
 _SQUARING = 1e-4  # relative mu below which squaring K costs digits
@@ -297,7 +291,7 @@ def solve(
         K, unit = whiten(K, weights)
     if bias == "penalized":
         rank_two_update(K, s, 0.5 * s)
-    add_to_diagonal(K, mu)
+    _array.add_to_diagonal(K, mu)
     A = _array.spd_inverse(K)
     if A is None:
         return None

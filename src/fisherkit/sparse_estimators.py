@@ -41,7 +41,9 @@ class ExpansionMixin(ClassifierMixin):
         """Validated, merged rows with their folds, and what `_keep` needs of the rest."""
         validation.one_of("select", self.select, SELECT)
         validation.one_of("threshold", self.threshold, THRESHOLDS)
-        X, rounding, kept, y, classes, index, weights = self._labelled(X, y, sample_weight)
+        X, rounding, kept, y, classes, index, weights = self._labelled(
+            X, y, sample_weight, self.class_weight
+        )
         n_rows, frequency = len(X), weights.frequency
         X, _ = split_rows(X, kept, pairwise=self.kernel == "precomputed")
         gram = Gram(X, self._kernel(), rounding)
@@ -170,12 +172,7 @@ class ExpansionMixin(ClassifierMixin):
     def predict_proba(self, X):
         """Probability of each class, calibrated on the decisions of the folds; (n, n_classes)."""
         decisions, dtype = self._scores(X, "predict_proba")
-        p = _array.cast(probabilities(decisions, self._slope), dtype)
-        # Decisions that differ by less than p can show: the class decided stays ahead.
-        winner = coding.winners(decisions)
-        hidden = np.flatnonzero(np.argmax(p, axis=1) != winner)
-        p[hidden, winner[hidden]] = np.nextafter(p[hidden].max(axis=1), p.dtype.type(2))
-        return p
+        return probabilities(decisions, self._slope, dtype)
 
 
 class SparseFisherClassifier(ExpansionMixin, KernelModel):

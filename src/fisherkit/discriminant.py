@@ -1,0 +1,69 @@
+"""What classifiers that decide by ridge scores share: rule, probabilities, coordinates."""
+
+from __future__ import annotations
+
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from fisherkit import _array, coding
+from fisherkit._array import Array
+from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
+from fisherkit.ridge import Residuals
+
+
+class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin):
+    """From the scores of a `KernelModel` to decisions, labels, probabilities and coordinates."""
+
+    def _calibrate(self, fit: Residuals, rule: coding.Rule, indicator: Array) -> Array:
+        """Decisions, coordinates and probabilities from scores; returns leave-one-out decisions."""
+        xp = _array.namespace(indicator)
+        counts = xp.sum(fit.weights.v[:, None] * indicator, axis=0)
+        scatter = fit.scatter
+        self._matrix, self._offset = rule.affine(counts, scatter)
+        if rule.kind == "binary":  # of the two indicators, from that of the code
+            scatter = scatter / 4 * _array.like([[1.0, -1.0], [-1.0, 1.0]], scatter)
+        self._axes = coding.discriminant_axes(counts, scatter)
+        self._shares = counts / xp.sum(counts)
+        self._n_features_out = self._axes.shape[1]
+        decisions, known = loo_decisions(fit, rule, indicator)
+        self._slope = fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced)
+        return decisions
+
+    def _decide(self, scores: Array) -> Array:
+        return (scores if self._matrix is None else scores @ self._matrix) + self._offset
+
+    def decision_function(self, X):
+        """Decision for each row: positive for ``classes_[1]``, or one score per class.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        (n,) for two classes, otherwise (n, n_classes)
+        """
+        scores, dtype = self._scores(X, "decision_function")
+        decisions = _array.cast(self._decide(scores), dtype)
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+    def predict(self, X):
+        """Predicted label of each row of X (n, d); (n,)."""
+        scores, _ = self._scores(X, "predict")
+        return coding.decode(self.classes_, coding.winners(self._decide(scores)))
+
+    def predict_proba(self, X):
+        """Probability of each class, calibrated on leave-one-out decisions; (n, n_classes)."""
+        scores, dtype = self._scores(X, "predict_proba")
+        return probabilities(self._decide(scores), self._slope, dtype)
+
+    def transform(self, X):
+        """Discriminant coordinates with unit within-class variance; (n, n_classes - 1).
+
+        Columns are ordered by canonical correlation. Two classes: positive towards
+        ``classes_[1]``; otherwise the class farthest out on an axis is on its positive side.
+        """
+        scores, dtype = self._scores(X, "transform")
+        if scores.shape[1] == 1:
+            xp = _array.namespace(scores)
+            scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
+        return _array.cast((scores - self._shares) @ self._axes, dtype)
