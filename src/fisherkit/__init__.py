@@ -1,11 +1,13 @@
 """Kernel discriminants that tune themselves."""
 
+from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BayesianFisherClassifier",
     "ForwardFisherClassifier",
     "KernelFisherClassifier",
     "KernelRidgeCV",

@@ -16,7 +16,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-__all__ = ["load_ida", "load_uci", "make_ringnorm", "make_torus", "make_twonorm", "make_waveform"]
+__all__ = [
+    "load_ida",
+    "load_uci",
+    "make_bumpy",
+    "make_overlap",
+    "make_relevance",
+    "make_ringnorm",
+    "make_spiral",
+    "make_torus",
+    "make_twonorm",
+    "make_waveform",
+]
 
 # training rows of one realisation in the IDA benchmark
 _IDA_TRAINING_ROWS = {
@@ -221,6 +232,173 @@ def make_waveform(
     u = rng.uniform(size=(n_samples, 1))
     noise = rng.normal(size=(n_samples, t.size))
     return u * waves[y, 0] + (1 - u) * waves[y, 1] + noise, y
+
+
+def make_spiral(
+    n_samples: int = 194, *, noise: float = 0.0, random_state: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lay out two intertwined spirals of three turns, the hardest toy of the Bayesian papers.
+
+    Points t = 0, ..., 96 (or as many in between as asked for) of label 1 have the angle
+    pi t / 16 and the radius 6.5 (104 - t)/104; label 0 is the mirror image through the origin.
+
+    Parameters
+    ----------
+    n_samples : int, default=194
+        Number of rows.
+    noise : float, default=0.0
+        Standard deviation of what is added to each coordinate.
+    random_state : int, RandomState instance or None, default=None
+        Seed or source of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+    y : ndarray of shape (n_samples,)
+        0 or 1, in random order.
+
+    References
+    ----------
+    T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients
+    for non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
+
+    Examples
+    --------
+    >>> from fisherkit.datasets import make_spiral
+    >>> X, y = make_spiral(random_state=0)
+    >>> X.shape, int(y.sum())
+    ((194, 2), 97)
+    """
+    rng = check_random_state(random_state)
+    y = _half(n_samples, rng)
+    t = np.empty(n_samples)
+    for label in (0, 1):
+        t[y == label] = np.linspace(0, 96, np.count_nonzero(y == label))
+    radius = 6.5 * (104 - t) / 104 * (2 * y - 1)
+    X = radius[:, None] * np.column_stack([np.sin(np.pi * t / 16), np.cos(np.pi * t / 16)])
+    return X + noise * rng.normal(size=X.shape), y
+
+
+def make_overlap(
+    n_samples: int = 100, *, random_state: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw two Gaussians that overlap: the same covariance, means 2 apart on the second axis.
+
+    Both have the covariance diag(1.5, 0.5); the mean of label 1 is (0, 1), that of label 0 (0, -1).
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of rows, half of them of each label.
+    random_state : int, RandomState instance or None, default=None
+        Seed or source of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+    y : ndarray of shape (n_samples,)
+        0 or 1.
+
+    References
+    ----------
+    T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients
+    for non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
+
+    Examples
+    --------
+    >>> from fisherkit.datasets import make_overlap
+    >>> X, y = make_overlap(1000, random_state=0)
+    >>> bool(0.85 < ((X[:, 1] > 0) == (y == 1)).mean() < 0.95)
+    True
+    """
+    rng = check_random_state(random_state)
+    y = _half(n_samples, rng)
+    X = rng.normal(size=(n_samples, 2)) * np.sqrt([1.5, 0.5])
+    X[:, 1] += 2 * y - 1
+    return X, y
+
+
+def make_bumpy(n_samples: int = 100, *, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Draw two centred Gaussians that cross: no line separates them.
+
+    Label 1 has standard deviations (2, 0.4), label 0 (0.4, 2).
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of rows, half of them of each label.
+    random_state : int, RandomState instance or None, default=None
+        Seed or source of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+    y : ndarray of shape (n_samples,)
+        0 or 1.
+
+    References
+    ----------
+    T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients
+    for non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
+
+    Examples
+    --------
+    >>> from fisherkit.datasets import make_bumpy
+    >>> X, y = make_bumpy(1000, random_state=0)
+    >>> bool(((abs(X[:, 0]) > abs(X[:, 1])) == (y == 1)).mean() > 0.8)
+    True
+    """
+    rng = check_random_state(random_state)
+    y = _half(n_samples, rng)
+    deviations = np.where(y[:, None] == 1, [2.0, 0.4], [0.4, 2.0])
+    return deviations * rng.normal(size=(n_samples, 2)), y
+
+
+def make_relevance(
+    n_samples: int = 100, *, n_irrelevant: int = 1, random_state: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw one feature that tells the labels apart, and others that do not.
+
+    The first feature is N(1.5, 0.25) for label 1 and N(-1.5, 0.25) for label 0; every other one is
+    N(0, 9) whatever the label.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of rows, half of them of each label.
+    n_irrelevant : int, default=1
+        Number of features that say nothing.
+    random_state : int, RandomState instance or None, default=None
+        Seed or source of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 1 + n_irrelevant)
+    y : ndarray of shape (n_samples,)
+        0 or 1.
+
+    References
+    ----------
+    T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients
+    for non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
+
+    Examples
+    --------
+    >>> from fisherkit.datasets import make_relevance
+    >>> X, y = make_relevance(n_irrelevant=20, random_state=0)
+    >>> bool(((X[:, 0] > 0) == (y == 1)).mean() > 0.95)
+    True
+    """
+    rng = check_random_state(random_state)
+    y = _half(n_samples, rng)
+    X = 3.0 * rng.normal(size=(n_samples, 1 + n_irrelevant))
+    X[:, 0] = 1.5 * (2 * y - 1) + X[:, 0] / 6
+    return X, y
+
+
+def _half(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
+    """Labels 0 and 1, half of each, in random order."""
+    return rng.permutation(np.arange(n_samples) % 2)
 
 
 def load_ida(name: str, *, return_X_y: bool = False) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from fisherkit import _array, coding
@@ -31,6 +33,11 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     def _decide(self, scores: Array) -> Array:
         return (scores if self._matrix is None else scores @ self._matrix) + self._offset
 
+    def _decisions(self, X: Any, method: str) -> tuple[Array, Any]:
+        """Decisions (n, k) for each row, and the dtype in which users expect results."""
+        scores, dtype = self._scores(X, method)
+        return self._decide(scores), dtype
+
     def decision_function(self, X):
         """Decision for each row: positive for ``classes_[1]``, or one score per class.
 
@@ -42,19 +49,19 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         -------
         (n,) for two classes, otherwise (n, n_classes)
         """
-        scores, dtype = self._scores(X, "decision_function")
-        decisions = _array.cast(self._decide(scores), dtype)
+        decisions, dtype = self._decisions(X, "decision_function")
+        decisions = _array.cast(decisions, dtype)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X):
         """Predicted label of each row of X (n, d); (n,)."""
-        scores, _ = self._scores(X, "predict")
-        return coding.decode(self.classes_, coding.winners(self._decide(scores)))
+        decisions, _ = self._decisions(X, "predict")
+        return coding.decode(self.classes_, coding.winners(decisions))
 
     def predict_proba(self, X):
         """Probability of each class, calibrated on leave-one-out decisions; (n, n_classes)."""
-        scores, dtype = self._scores(X, "predict_proba")
-        return probabilities(self._decide(scores), self._slope, dtype)
+        decisions, dtype = self._decisions(X, "predict_proba")
+        return probabilities(decisions, self._slope, dtype)
 
     def transform(self, X):
         """Discriminant coordinates with unit within-class variance; (n, n_classes - 1).

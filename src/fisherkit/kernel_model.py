@@ -79,7 +79,7 @@ class KernelModel(BaseEstimator):
         return [f"{name}={value!r}" for name, value in used.items() if isinstance(value, str)]
 
     def _validate(self, X: Any, y: Any, **options: Any) -> tuple[Array, Any, float]:
-        X, y = validate_data(self, X, y, dtype=_float_dtypes(X), ensure_min_samples=2, **options)
+        X, y = validate_data(self, X, y, dtype=float_dtypes(X), ensure_min_samples=2, **options)
         rounding, X = _array.eps(X), _array.widen(X)
         if self.kernel == "precomputed":
             validation.precomputed(X, rounding)
@@ -209,7 +209,7 @@ class KernelModel(BaseEstimator):
         """f(x) for each row, (n, k), and the dtype in which users expect results."""
         check_is_fitted(self)
         self._check_namespace(X, method)
-        X = validate_data(self, X, reset=False, dtype=_float_dtypes(X))
+        X = validate_data(self, X, reset=False, dtype=float_dtypes(X))
         return self._raw_scores(_array.widen(X)), X.dtype
 
     def _raw_scores(self, X: Array) -> Array:
@@ -241,7 +241,7 @@ class KernelModel(BaseEstimator):
             )
 
 
-def _float_dtypes(X: Any) -> Any:
+def float_dtypes(X: Any) -> Any:
     """The floats that X may have: of its own namespace, or of NumPy, which it will become."""
     dispatch = get_config()["array_api_dispatch"] and _array.is_array_api(X)
     xp = _array.namespace(X) if dispatch else np

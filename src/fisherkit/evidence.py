@@ -1,0 +1,303 @@
+"""The evidence of a Fisher discriminant with a Gaussian process prior, and its gradient.
+
+Peña Centeno and Lawrence (2006) put a Gaussian process prior K on the discriminant f, observe that
+f does not vary within classes but for noise of precision beta, and fix the class centres on a
+regular simplex of side d = 2. All of it is Gaussian. Let the kernel have a nugget theta I, measure
+the rest of it in units of the total noise 1/beta + theta, and write, for c classes and k = c - 1,
+
+    M = I + P K P        P removes the mean, N rows counted with their copies
+    Z = P Y E            class membership in k orthonormal contrasts E
+    A = M^-1 Z,  W = Z'A
+
+Then the log evidence, with beta and the nugget maximised away, depends on M and W alone:
+
+    J = -k/2 log |M| + phi(W) + const,     dJ/dK = -k/2 (M^-1 - 11'/N) - A phi'(W) A'.
+
+`fisher` is phi of the discriminant, `least_squares` that of a regression on the labels (Bayesian
+LS-SVM). For two classes that overlap they differ by a constant; they part where classes are nearly
+separable, where the prior on beta keeps the discriminant from a noise-free fit.
+
+Cost of J and its gradient: O(N^3 + N^2 d), or O(N m^2) for m inducing points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.optimize import brentq
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.covariance import Covariance, Piece
+from fisherkit.weights import Weights
+
+SIDE = 2.0  # distance between class centres
+SHAPE, RATE = 0.5, 0.5  # of the gamma prior on beta: a uniform one on the equal error rate
+JITTER = 1e-8  # on the diagonal of the inducing kernel, relative to its amplitude
+_LOG_RATIOS = np.linspace(0.0, 20.0, 41)  # where the maximum over the nugget is looked for
+_LOG_2PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Class membership as the evidence sees it.
+
+    ``Z`` (n, k) are centred contrasts times ``root`` (n,), the root of the number of copies;
+    ``counts`` (c,) are rows per class, ``E`` (c, k) the orthonormal contrasts.
+    """
+
+    Z: Array
+    root: Array
+    counts: np.ndarray
+    E: np.ndarray
+
+    @classmethod
+    def of(cls, indicator: Array, weights: Weights) -> Contrasts:
+        xp = _array.namespace(indicator)
+        counts = xp.sum(weights.v[:, None] * indicator, axis=0)
+        # Towards the last class: two classes have the signs of +-1.
+        E = -scipy.linalg.helmert(indicator.shape[1]).T
+        membership = indicator @ _array.like(E, indicator)
+        Z = weights.root[:, None] * (membership - weights.mean(membership))
+        return cls(Z, weights.root, _array.to_numpy(counts).astype(np.float64), E)
+
+    @property
+    def total(self) -> float:
+        """N, the number of rows with their copies."""
+        return float(np.sum(self.counts))
+
+    @property
+    def scatter(self) -> np.ndarray:
+        """Z'Z, (k, k)."""
+        return contrast_scatter(self.counts, self.E)
+
+
+def contrast_scatter(counts: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Z'Z from the class counts (..., c); (..., k, k)."""
+    means = counts @ E / np.sum(counts, axis=-1, keepdims=True)
+    spread = E.T @ (counts[..., :, None] * E)
+    return spread - np.sum(counts, axis=-1)[..., None, None] * (
+        means[..., :, None] * means[..., None, :]
+    )
+
+
+@dataclass(frozen=True)
+class Profile:
+    """phi(W), its derivative (k, k), and the noise that maximises it.
+
+    ``ratio`` is the total noise over 1/beta: one without nugget.
+    """
+
+    value: float
+    slope: np.ndarray
+    beta: float
+    ratio: float
+
+
+def fisher(W: np.ndarray, contrasts: Contrasts) -> Profile:
+    """The evidence of the discriminant, class centres fixed, beta and nugget maximised away.
+
+    With W^-1 = V V', (Z'Z)^-1 = V diag(u) V' and C(s) = s W^-1 - (Z'Z)^-1 = V diag(s - u) V',
+    s the ``ratio``, nu = k (N - 1) + 2 (a - 1) and beta = nu / (d^2/2 tr C^-1 + 2 b):
+
+        phi = nu/2 (log beta - 1) - k/2 [ (N - 1 - k) log s + log |s I - diag(u)| ] + const.
+    """
+    N, k = contrasts.total, W.shape[0]
+    nu = k * (N - 1) + 2 * (SHAPE - 1)
+    lam, V = scipy.linalg.eigh(contrasts.scatter, W)
+    u = np.minimum(1 / lam, 1.0)
+    size = 0.5 * SIDE**2 * np.sum((W @ V) ** 2, axis=0)
+
+    def gaps(log_s: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        s = np.exp(np.asarray(log_s))[..., None]
+        return s, np.maximum(s - u, 1e-300)
+
+    def height(log_s: float | np.ndarray) -> np.ndarray:
+        _, gap = gaps(log_s)
+        separation = np.sum(size / gap, axis=-1) + 2 * RATE
+        volume = (N - 1 - k) * np.asarray(log_s) + np.sum(np.log(gap), axis=-1)
+        return -0.5 * nu * np.log(separation) - 0.5 * k * volume
+
+    def rise(log_s: float) -> float:
+        s, gap = gaps(log_s)
+        separation = np.sum(size / gap) + 2 * RATE
+        volume = N - 1 - k + np.sum(s / gap)
+        return float(0.5 * nu * np.sum(size * s / gap**2) / separation - 0.5 * k * volume)
+
+    best = int(np.argmax(height(_LOG_RATIOS)))
+    log_s = float(_LOG_RATIOS[best])
+    left, right = _LOG_RATIOS[max(best - 1, 0)], _LOG_RATIOS[min(best + 1, len(_LOG_RATIOS) - 1)]
+    if rise(left) > 0 > rise(right):
+        log_s = float(brentq(rise, left, right, xtol=1e-13))
+    s, gap = math.exp(log_s), np.maximum(math.exp(log_s) - u, 1e-300)
+    beta = nu / (float(np.sum(size / gap)) + 2 * RATE)
+    value = float(height(log_s)) + 0.5 * nu * (math.log(nu) - 1) + _constant(contrasts)
+    inner = V / gap @ V.T  # W^-1 C^-1 W^-1
+    slope = -0.25 * beta * s * SIDE**2 * (inner @ W @ W @ inner)
+    slope -= 0.5 * k * (V @ V.T - s * inner)
+    return Profile(value, slope, beta, s)
+
+
+def fixed_noise(W: np.ndarray, contrasts: Contrasts, beta: float, ratio: float) -> float:
+    """phi where beta and the ratio are given rather than maximised away."""
+    k, N = W.shape[0], contrasts.total
+    C = ratio * np.linalg.inv(W) - np.linalg.inv(contrasts.scatter)
+    separation = 0.5 * SIDE**2 * float(np.trace(np.linalg.inv(C)))
+    volume = (N - 1 - k) * math.log(ratio) + float(np.linalg.slogdet(W @ C)[1])
+    nu = k * (N - 1) + 2 * (SHAPE - 1)
+    noise = nu * math.log(beta) - beta * (separation + 2 * RATE)
+    return 0.5 * noise - 0.5 * k * volume + _constant(contrasts)
+
+
+def _constant(contrasts: Contrasts) -> float:
+    N, c = contrasts.total, len(contrasts.counts)
+    volume = float(np.sum(np.log(contrasts.counts))) - math.log(N)
+    return 0.5 * (c - 1) * (volume - (N - 1) * _LOG_2PI)
+
+
+def least_squares(W: np.ndarray, contrasts: Contrasts) -> Profile:
+    """The restricted evidence of a regression on the contrasts, its noise maximised away.
+
+    phi = -k (N - 1)/2 log tr W + const. The noise reported is that of `fisher`: the direction of
+    the discriminant is the same, and only its scale depends on it.
+    """
+    k = W.shape[0]
+    freedom = k * (contrasts.total - 1)
+    trace = float(np.trace(W))
+    value = -0.5 * freedom * (math.log(trace / freedom) + 1 + _LOG_2PI)
+    noise = fisher(W, contrasts)
+    return Profile(value, -0.5 * freedom / trace * np.eye(k), noise.beta, noise.ratio)
+
+
+EVIDENCE: dict[str, Callable[[np.ndarray, Contrasts], Profile]] = {
+    "fisher": fisher,
+    "lssvm": least_squares,
+}
+
+
+@dataclass(frozen=True)
+class Dense:
+    """The evidence with every row of X (n, d) in the kernel."""
+
+    covariance: Covariance
+    X: Array
+    contrasts: Contrasts
+    kind: str = "fisher"
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """J and dJ/dtheta."""
+        block = self.covariance.symmetric(theta, self.X)
+        factor, A, profile, value = self._solve(block.values)
+        return value, block.pull(self._slopes(factor, A, profile))
+
+    def value(self, theta: np.ndarray) -> float:
+        """J alone, for a third of the time."""
+        return self._solve(self.covariance.block(theta, self.X, self.X).values)[3]
+
+    def _solve(self, K: Array) -> tuple[Array, Array, Profile, float]:
+        """Factor of M, A, phi and J."""
+        factor = resolvent(K, self.contrasts.root)
+        A = _array.cholesky_solve(factor, self.contrasts.Z)
+        W = _array.to_numpy(self.contrasts.Z.T @ A)
+        profile = EVIDENCE[self.kind](W, self.contrasts)
+        value = profile.value - 0.5 * W.shape[0] * _array.cholesky_log_det(factor)
+        return factor, A, profile, value
+
+    def _slopes(self, factor: Array, A: Array, profile: Profile) -> Iterator[Piece]:
+        """dJ/dK in blocks on and above the diagonal; what is above it counts twice."""
+        s, k = self.contrasts.root, A.shape[1]
+        xp = _array.namespace(s)
+        left = xp.concat(
+            [A @ _array.like(-profile.slope, A), (0.5 * k / self.contrasts.total) * s[:, None]],
+            axis=1,
+        )
+        right = xp.concat([A, s[:, None]], axis=1)
+        for rows, columns, inverse in _array.cholesky_inverse(factor):
+            inverse *= -0.5 * k
+            inverse += left[rows, :] @ right[columns, :].T
+            inverse *= s[rows, None]
+            inverse *= s[None, columns]
+            inverse[:, rows.stop - rows.start :] *= 2
+            yield rows, columns, inverse
+
+
+def resolvent(K: Array, root: Array) -> Array:
+    """Cholesky factor of M = I + P s K s P, where P removes the direction of s; n^3/3 flops."""
+    M = root[:, None] * K
+    M *= root[None, :]
+    N = float(root @ root)
+    mean = (M @ root) / N
+    level = float(mean @ root) / N
+    for rows in _array.row_blocks(*M.shape):
+        M[rows, :] -= root[rows, None] * (mean - 0.5 * level * root)[None, :]
+        M[rows, :] -= (mean[rows] - 0.5 * level * root[rows])[:, None] * root[None, :]
+    _array.add_to_diagonal(M, 1.0)
+    factor = _array.cholesky(M)
+    if factor is None:
+        raise ValueError(
+            "The kernel matrix plus noise is not positive definite: the kernel is not positive "
+            "semi-definite, or its values overflow."
+        )
+    return factor
+
+
+@dataclass(frozen=True)
+class Thin:
+    """The evidence of the kernel K_nm K_mm^-1 K_mn of m inducing points U (m, d).
+
+    Unit vectors as inducing points of a linear kernel make it exact: the weight-space form.
+    """
+
+    covariance: Covariance
+    X: Array
+    U: Array
+    contrasts: Contrasts
+    kind: str = "fisher"
+    jitter: float = JITTER
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """J and dJ/dtheta, O(n m^2)."""
+        Z, root, N = self.contrasts.Z, self.contrasts.root, self.contrasts.total
+        across = self.covariance.block(theta, self.X, self.U)
+        corner = self.covariance.block(theta, self.U, self.U, jitter=self.jitter)
+        inverse = inducing_inverse(corner.values)
+        Phi = root[:, None] * (across.values @ inverse.T)
+        Phi -= root[:, None] * ((root @ Phi) / N)[None, :]
+        moments = Phi.T @ Phi
+        factor = _array.cholesky(moments + _array.like(np.eye(Phi.shape[1]), Phi))
+        B = _array.cholesky_solve(factor, Phi.T @ Z)
+        A = Z - Phi @ B
+        W = _array.to_numpy(A.T @ A + B.T @ B)
+        profile = EVIDENCE[self.kind](W, self.contrasts)
+        k = W.shape[0]
+        value = profile.value - 0.5 * k * _array.cholesky_log_det(factor)
+        # dJ/dK Phi = Phi Q + A R
+        Q = -0.5 * k * _array.cholesky_solve(factor, _array.like(np.eye(Phi.shape[1]), Phi))
+        R = _array.like(-profile.slope, B) @ B.T
+        gradient = across.pull(self._slopes(Phi, A, 2 * (Q @ inverse), 2 * (R @ inverse)))
+        inner = inverse.T @ (moments @ Q + B @ R) @ inverse
+        everything = slice(0, inner.shape[0])
+        gradient += corner.pull([(everything, everything, -0.5 * (inner + inner.T))])
+        return value, gradient
+
+    def value(self, theta: np.ndarray) -> float:
+        """J alone."""
+        return self(theta)[0]
+
+    def _slopes(self, Phi: Array, A: Array, Q: Array, R: Array) -> Iterator[Piece]:
+        """dJ/dK_nm in blocks of rows."""
+        columns = slice(0, Phi.shape[1])
+        for rows in _array.row_blocks(*Phi.shape):
+            piece = Phi[rows, :] @ Q + A[rows, :] @ R
+            piece *= self.contrasts.root[rows, None]
+            yield rows, columns, piece
+
+
+def inducing_inverse(K: Array) -> Array:
+    """L^-1 for K = L L' (m, m)."""
+    xp = _array.namespace(K)
+    return _array.lower_triangular_inverse(xp.linalg.cholesky(K))

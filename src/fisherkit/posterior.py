@@ -1,0 +1,190 @@
+"""The posterior of the Bayesian Fisher discriminant at new rows.
+
+Given kernel and noise, g(x) = f(x) - midpoint of the class centres is Gaussian. The midpoint is
+subtracted because nothing observes the level of f: its variance is that of the prior. With K in
+units of the total noise, s = beta times that noise, h the vector that averages f over the classes,
+
+    k_g(x) = k(x) - K h - (1 - 1/s) h,      q = k_g'A W^-1,     C = s W^-1 - (Z'Z)^-1
+    mean   s q C^-1 d/sqrt 2
+    var    s/beta [ k_gg - k_g'R k_g - s q C^-1 q' ],           R = M^-1 - 11'/N - A W^-1 A'
+
+and R h = 0. `Exact` and `Projected` give k_g'A and k_gg - k_g'R k_g with every row in the kernel,
+or with inducing points, where the variance of the prior left out by them is added (DTC).
+The variance is that of the smooth part of f: the nugget of the new row itself is not in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.evidence import SIDE, Contrasts, fisher, inducing_inverse, resolvent
+
+
+class Moments(Protocol):
+    """What the data say about g at rows with kernel values k (n*, m) and prior variance (n*,)."""
+
+    W: np.ndarray
+
+    def projection(self, k: Array, share: float) -> Array:
+        """k_g'A, (n*, c-1); ``share`` is 1 - 1/s, the nugget's part of the noise."""
+        ...
+
+    def remainder(self, k: Array, prior: Array, share: float) -> Array:
+        """k_gg - k_g'R k_g, (n*,)."""
+        ...
+
+
+def _averager(contrasts: Contrasts, indicator: Array) -> Array:
+    """h, times the root of the number of copies; (n,)."""
+    share = _array.like(1 / (len(contrasts.counts) * contrasts.counts), indicator)
+    return contrasts.root * (indicator @ share)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Every row in the kernel; holds the factor of M (n, n)."""
+
+    factor: Array
+    root: Array
+    A: Array
+    W: np.ndarray
+    h: Array
+    Kh: Array
+
+    @classmethod
+    def of(cls, K: Array, contrasts: Contrasts, indicator: Array) -> Exact:
+        """O(n^3/3)."""
+        root = contrasts.root
+        h = _averager(contrasts, indicator)
+        factor = resolvent(K, root)
+        A = _array.cholesky_solve(factor, contrasts.Z)
+        W = _array.to_numpy(contrasts.Z.T @ A)
+        return cls(factor, root, A, W, h, root * (K @ (root * h)))
+
+    def _relative(self, k: Array, share: float) -> Array:
+        return k * self.root - (self.Kh + share * self.h)
+
+    def projection(self, k: Array, share: float) -> Array:
+        return self._relative(k, share) @ self.A
+
+    def remainder(self, k: Array, prior: Array, share: float) -> Array:
+        xp = _array.namespace(k)
+        k_g = self._relative(k, share)
+        level = float(self.h @ self.Kh) + share * float(self.h @ self.h)
+        k_gg = prior - 2 * (k @ (self.root * self.h)) + level
+        explained = xp.sum(k_g * _array.cholesky_solve(self.factor, k_g.T).T, axis=1)
+        explained = explained - (k_g @ self.root) ** 2 / float(self.root @ self.root)
+        return k_gg - explained + _quadratic(k_g @ self.A, np.linalg.inv(self.W))
+
+
+@dataclass(frozen=True)
+class Projected:
+    """m inducing points; in their coordinates phi(x) = L^-1 k(x)."""
+
+    inverse: Array
+    factor: Array
+    B: Array
+    W: np.ndarray
+    phi_h: Array
+    hA: Array
+    hh: float
+
+    @classmethod
+    def of(cls, K_nm: Array, K_mm: Array, contrasts: Contrasts, indicator: Array) -> Projected:
+        """O(n m^2)."""
+        root, Z = contrasts.root, contrasts.Z
+        h = _averager(contrasts, indicator)
+        inverse = inducing_inverse(K_mm)
+        Phi = root[:, None] * (K_nm @ inverse.T)
+        phi_h = h @ Phi
+        Phi -= root[:, None] * ((root @ Phi) / contrasts.total)[None, :]
+        moments = Phi.T @ Phi
+        _array.add_to_diagonal(moments, 1.0)
+        factor = _array.cholesky(moments)
+        assert factor is not None
+        B = _array.cholesky_solve(factor, Phi.T @ Z)
+        A = Z - Phi @ B
+        W = _array.to_numpy(A.T @ A + B.T @ B)
+        return cls(inverse, factor, B, W, phi_h, h @ A, float(h @ h))
+
+    def projection(self, k: Array, share: float) -> Array:
+        return (k @ self.inverse.T - self.phi_h) @ self.B - share * self.hA
+
+    def remainder(self, k: Array, prior: Array, share: float) -> Array:
+        xp = _array.namespace(k)
+        phi = k @ self.inverse.T
+        missing = xp.clip(prior - xp.sum(phi * phi, axis=1), 0.0, None)
+        psi = phi - self.phi_h
+        unexplained = xp.sum(psi * _array.cholesky_solve(self.factor, psi.T).T, axis=1)
+        within = _quadratic(psi @ self.B, np.linalg.inv(self.W))
+        return missing + unexplained + share * self.hh + within
+
+
+def _quadratic(rows: Array, S: np.ndarray) -> Array:
+    """r'S r for each of the rows."""
+    return _array.namespace(rows).sum(rows * (rows @ _array.like(S, rows)), axis=1)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Mean and variance of g at new rows, with the noise that the evidence prefers."""
+
+    moments: Moments
+    contrasts: Contrasts
+    beta: float
+    ratio: float
+
+    @classmethod
+    def of(cls, moments: Moments, contrasts: Contrasts) -> Posterior:
+        noise = fisher(moments.W, contrasts)
+        return cls(moments, contrasts, noise.beta, noise.ratio)
+
+    @property
+    def nugget(self) -> float:
+        return (self.ratio - 1) / self.beta
+
+    @property
+    def centres(self) -> np.ndarray:
+        """Class centres (c, c-1): a regular simplex about the origin."""
+        return self.contrasts.E * (SIDE / math.sqrt(2))
+
+    def _precision(self) -> tuple[np.ndarray, np.ndarray]:
+        """W^-1 and C^-1."""
+        inverse = np.linalg.inv(self.moments.W)
+        return inverse, np.linalg.inv(self.ratio * inverse - np.linalg.inv(self.contrasts.scatter))
+
+    def mean(self, k: Array) -> Array:
+        """(n*, c-1) for kernel values k (n*, m)."""
+        W_inverse, C_inverse = self._precision()
+        projection = self.moments.projection(k, 1 - 1 / self.ratio)
+        turn = (self.ratio * SIDE / math.sqrt(2)) * (W_inverse @ C_inverse)
+        return projection @ _array.like(turn, projection)
+
+    def variance(self, k: Array, prior: Array) -> Array:
+        """(n*,), of every coordinate alike, for kernel values k (n*, m) and k(x, x) (n*,)."""
+        xp = _array.namespace(k)
+        W_inverse, C_inverse = self._precision()
+        share = 1 - 1 / self.ratio
+        projection = self.moments.projection(k, share)
+        centre = self.ratio * (W_inverse @ C_inverse @ W_inverse)
+        rest = self.moments.remainder(k, prior, share) - _quadratic(projection, centre)
+        return (self.ratio / self.beta) * xp.clip(rest, 0.0, None)
+
+    def log_odds(self, mean: Array, variance: Array) -> Array:
+        """Decisions of the noise model: (n*, 1) log odds of two classes, (n*, c) log densities.
+
+        Class q has the density N(centre_q, 1/beta + nugget + variance) and its share of the rows.
+        """
+        xp = _array.namespace(mean)
+        centres = _array.like(self.centres, mean)
+        gaps = xp.sum((mean[:, None, :] - centres[None, :, :]) ** 2, axis=2)
+        noise = self.ratio / self.beta + variance
+        prior = _array.like(np.log(self.contrasts.counts / self.contrasts.total), mean)
+        values = prior[None, :] - 0.5 * gaps / noise[:, None]
+        return values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
