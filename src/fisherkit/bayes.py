@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from fisherkit import _array
 from fisherkit._array import Array
@@ -98,7 +98,7 @@ def _climb(objective: Objective, start: np.ndarray, bounds: np.ndarray, max_iter
         start,
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=Bounds(*bounds.T),
         options={"maxiter": max_iter, "gtol": 1e-2, "ftol": 1e-7},
     )
     at_bound = np.any(np.abs(found.x[:, None] - bounds) < _NEAR)

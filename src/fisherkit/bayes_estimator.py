@@ -380,7 +380,9 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         )
         self.restarts_ = learned.climbs
         self.status_ = learned.climbs[0].ending
-        self.kernel_, self.length_scale_, self.relevance_ = None, None, None
+        self.kernel_: Any = None
+        self.length_scale_: Any = None
+        self.relevance_: Any = None
         if isinstance(covariance, KernelObject):
             self.kernel_ = self.kernel.clone_with_theta(theta[1:])
             return

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,40 +29,6 @@ from fisherkit.kernels import Kernel
 LOG_BOUND = 14.0
 
 Piece = tuple[slice, slice, Array]  # rows, columns, and the part of A there
-
-
-class Block(Protocol):
-    """Kernel values (n, m) at one theta."""
-
-    values: Array
-
-    def pull(self, pieces: Iterable[Piece]) -> np.ndarray:
-        """<A, dK/dtheta> for A given in pieces, (p,) on the host."""
-        ...
-
-
-class Covariance(Protocol):
-    """A kernel with p parameters theta."""
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """Lower and upper bounds of theta, (p, 2)."""
-        ...
-
-    def block(self, theta: np.ndarray, X: Array, Z: Array, *, jitter: float = 0.0) -> Block:
-        """Kernel values between the rows of X (n, d) and Z (m, d).
-
-        ``jitter``, relative to the amplitude, goes on the diagonal.
-        """
-        ...
-
-    def symmetric(self, theta: np.ndarray, X: Array) -> Block:
-        """Kernel values between all rows of X; only this block of a `KernelObject` can pull."""
-        ...
-
-    def diagonal(self, theta: np.ndarray, X: Array) -> Array:
-        """k(x, x) for the rows of X, (n,)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -83,6 +49,7 @@ class Parametric:
 
     @property
     def bounds(self) -> np.ndarray:
+        """Lower and upper bounds of theta, (p, 2)."""
         return np.tile([-LOG_BOUND, LOG_BOUND], (self.n_scales + self.n_weights, 1))
 
     def weights(self, theta: np.ndarray, n_features: int) -> np.ndarray:
@@ -98,6 +65,10 @@ class Parametric:
     def block(
         self, theta: np.ndarray, X: Array, Z: Array, *, jitter: float = 0.0
     ) -> ParametricBlock:
+        """Kernel values between the rows of X (n, d) and Z (m, d).
+
+        ``jitter``, relative to the amplitude, goes on the diagonal.
+        """
         w = self.weights(theta, X.shape[1])
         local, linear = None, None
         if self.rbf:
@@ -111,9 +82,11 @@ class Parametric:
         return ParametricBlock(self, theta, X, Z, local, linear)
 
     def symmetric(self, theta: np.ndarray, X: Array) -> ParametricBlock:
+        """Kernel values between all rows of X."""
         return self.block(theta, X, X)
 
     def diagonal(self, theta: np.ndarray, X: Array) -> Array:
+        """k(x, x) for the rows of X, (n,)."""
         xp = _array.namespace(X)
         w = _array.like(self.slope(theta) * self.weights(theta, X.shape[1]), X)
         linear = xp.sum(X * X * w, axis=1)
@@ -138,6 +111,7 @@ class ParametricBlock:
         return self.local if self.linear is None else self.local + self.linear
 
     def pull(self, pieces: Iterable[Piece]) -> np.ndarray:
+        """<A, dK/dtheta> for A given in pieces, (p,) on the host."""
         xp = _array.namespace(self.X)
         zero = xp.zeros_like(self.X[0, :])
         total, spread, product = xp.sum(zero), zero, zero
@@ -162,7 +136,10 @@ class ParametricBlock:
 
 @dataclass(frozen=True)
 class KernelObject:
-    """rho times a kernel of ``sklearn.gaussian_process``; theta = (log rho, kernel.theta)."""
+    """rho times a kernel of ``sklearn.gaussian_process``; theta = (log rho, kernel.theta).
+
+    The methods are those of `Parametric`; only a symmetric block can pull.
+    """
 
     kernel: Any
 
@@ -200,6 +177,9 @@ class ObjectBlock:
             total[0] += np.sum(A * self.values[rows, columns])
             total[1:] += np.einsum("ij,ijp->p", A, self.gradient[rows, columns])
         return total
+
+
+Covariance = Parametric | KernelObject
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from fisherkit import _array
 from fisherkit.bayes import Climb, Ending, Sample
@@ -132,7 +132,11 @@ def _maximise(
 
     bounds = np.vstack([covariance.bounds, [-LOG_BOUND, LOG_BOUND]])
     found = minimize(
-        negative, np.append(now.theta, now.log_nugget), jac=True, method="L-BFGS-B", bounds=bounds
+        negative,
+        np.append(now.theta, now.log_nugget),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(*bounds.T),
     )
     beta = (k * (n - c) + 2 * (SHAPE - 1)) / (within + 2 * RATE)
     return Parameters(found.x[:-1], float(found.x[-1]), beta)

@@ -197,9 +197,9 @@ class KernelModel(BaseEstimator):
         self.gamma_ = tuned.selection.gamma
         self.regularization_ = tuned.selection.mu
         self.selection_ = tuned.selection
-        self._fitted_kernel = replace(gram.kernel, gamma=self.gamma_)
+        self._fitted_kernel: Any = replace(gram.kernel, gamma=self.gamma_)
         self.basis_indices_ = _array.indices(task.kept[tuned.centres], gram.X)
-        self._centres = None
+        self._centres: Any = None
         if not gram.kernel.precomputed:
             self._centres = xp.take(gram.X, centres, axis=0)
         self.dual_coef_ = ridge.coef[:, 0] if task.flat else ridge.coef.T

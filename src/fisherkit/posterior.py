@@ -17,27 +17,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.evidence import SIDE, Contrasts, fisher, inducing_inverse, resolvent
-
-
-class Moments(Protocol):
-    """What the data say about g at rows with kernel values k (n*, m) and prior variance (n*,)."""
-
-    W: np.ndarray
-
-    def projection(self, k: Array, share: float) -> Array:
-        """k_g'A, (n*, c-1); ``share`` is 1 - 1/s, the nugget's part of the noise."""
-        ...
-
-    def remainder(self, k: Array, prior: Array, share: float) -> Array:
-        """k_gg - k_g'R k_g, (n*,)."""
-        ...
 
 
 def _averager(contrasts: Contrasts, indicator: Array) -> Array:
@@ -71,9 +56,11 @@ class Exact:
         return k * self.root - (self.Kh + share * self.h)
 
     def projection(self, k: Array, share: float) -> Array:
+        """k_g'A (n*, c-1) for kernel values k (n*, n); ``share`` is 1 - 1/s."""
         return self._relative(k, share) @ self.A
 
     def remainder(self, k: Array, prior: Array, share: float) -> Array:
+        """k_gg - k_g'R k_g (n*,) where k(x, x) = prior (n*,)."""
         xp = _array.namespace(k)
         k_g = self._relative(k, share)
         level = float(self.h @ self.Kh) + share * float(self.h @ self.h)
@@ -85,7 +72,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Projected:
-    """m inducing points; in their coordinates phi(x) = L^-1 k(x)."""
+    """m inducing points, in their coordinates phi(x) = L^-1 k(x); methods as in `Exact`."""
 
     inverse: Array
     factor: Array
@@ -135,13 +122,13 @@ def _quadratic(rows: Array, S: np.ndarray) -> Array:
 class Posterior:
     """Mean and variance of g at new rows, with the noise that the evidence prefers."""
 
-    moments: Moments
+    moments: Exact | Projected
     contrasts: Contrasts
     beta: float
     ratio: float
 
     @classmethod
-    def of(cls, moments: Moments, contrasts: Contrasts) -> Posterior:
+    def of(cls, moments: Exact | Projected, contrasts: Contrasts) -> Posterior:
         noise = fisher(moments.W, contrasts)
         return cls(moments, contrasts, noise.beta, noise.ratio)
 
