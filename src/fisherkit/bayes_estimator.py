@@ -19,7 +19,13 @@ from fisherkit.bayes import Sample
 from fisherkit.covariance import Covariance, FittedKernel, KernelObject, Parametric
 from fisherkit.discriminant import DiscriminantMixin
 from fisherkit.evidence import EVIDENCE, SIDE, Contrasts
-from fisherkit.kernel_model import KernelModel, float_dtypes, interleave, split_rows
+from fisherkit.kernel_model import (
+    KernelModel,
+    float_dtypes,
+    interleave,
+    split_rows,
+    standardisation,
+)
 from fisherkit.kernels import Distinct
 from fisherkit.posterior import Exact, Posterior, Projected
 from fisherkit.select import log
@@ -262,14 +268,13 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         X = xp.take(X, rows, axis=0)
         frequency = _array.like(copies, X)
         merged = Weights(frequency, xp.ones_like(frequency))
-        shift = merged.mean(X)
-        varies = xp.max(X, axis=0) > xp.min(X, axis=0)
-        spread = xp.where(varies, xp.sqrt(merged.mean((X - shift) ** 2)), xp.zeros_like(shift))
-        scale = xp.where(spread > 0, spread, xp.ones_like(spread))
+        shift, scale, spread = standardisation(X, merged)
         if isinstance(self.kernel, KernelOfSklearn):
             shift, scale = xp.zeros_like(shift), xp.ones_like(scale)
         elif not self.ard:
-            common = float(xp.sum(spread**2)) / max(1, int(xp.sum(xp.astype(varies, xp.int64))))
+            common = float(xp.sum(spread**2)) / max(
+                1, int(np.count_nonzero(_array.to_numpy(spread)))
+            )
             scale = xp.ones_like(scale) * (common**0.5 or 1.0)
         sample = Sample(
             X=(X - shift) / scale,

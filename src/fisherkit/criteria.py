@@ -22,6 +22,7 @@ import numpy as np
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.ridge import Fold, RidgePath
+from fisherkit.weights import Weights
 
 CRITERIA = ("press", "log_loss", "error", "smoothed_error")
 
@@ -78,6 +79,15 @@ class HeldOut:
     weight: Array
     folds: Sequence[Fold] | None = None
     labels: Any = None
+
+    @classmethod
+    def leave_one_out(
+        cls, Y: Array, weights: Weights, *, balanced: bool, labels: Any = None
+    ) -> HeldOut:
+        """Every row of Y (n, k) once."""
+        mean = weights.fold_mean(Y)
+        threshold = mean if balanced else _array.namespace(Y).zeros_like(Y)
+        return cls(Y, mean, threshold, weights.v, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -149,6 +159,20 @@ class Criterion:
             parts = (value, slope * m1, curvature * m1 * m1 + slope * m2)
         value, gradient, hessian = (float(self._mean(part[:, None])[0]) for part in parts)
         return value, gradient, hessian
+
+    def slopes(self, R: Array) -> tuple[Array, Array]:
+        """Losses (rows,) of residuals R (rows, k) of one model, and their derivatives (rows, k).
+
+        The criterion is the weighted mean of the losses.
+        """
+        xp = _array.namespace(R)
+        if self.rule == "press":
+            return xp.sum(R * R, axis=1), 2 * R
+        margin, along = self._margin((self.held_out.Y - self.held_out.threshold - R)[:, :, None])
+        value, slope, _ = _MARGIN_LOSSES[self.name](margin[:, 0])
+        unit = _array.like(np.eye(R.shape[1]), R)
+        towards = xp.stack([along(xp.zeros_like(R) + row) for row in unit], axis=1)
+        return value, -slope[:, None] * towards
 
     def _mean(self, losses: Array) -> np.ndarray:
         """Weighted mean over rows, (rows, p) -> (p,) on the host."""

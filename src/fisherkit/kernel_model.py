@@ -46,6 +46,12 @@ class Task:
     indicator: Array | None = None
     rule: Any = None
 
+    def on(self, X: Array) -> Task:
+        """The same task with the features replaced by X."""
+        design = self.problem.design
+        gram = Gram(X, design.gram.kernel, design.gram.rounding)
+        return replace(self, problem=replace(self.problem, design=replace(design, gram=gram)))
+
     def tune(self) -> Tuned:
         return tune(self.problem, mu=self.mu, gamma=self.gamma, search_gamma=self.search_gamma)
 
@@ -246,6 +252,15 @@ def float_dtypes(X: Any) -> Any:
     dispatch = get_config()["array_api_dispatch"] and _array.is_array_api(X)
     xp = _array.namespace(X) if dispatch else np
     return [xp.float64, xp.float32]
+
+
+def standardisation(X: Array, weights: Weights) -> tuple[Array, Array, Array]:
+    """Means, divisors and standard deviations (d,); constant features are divided by one."""
+    xp = _array.namespace(X)
+    mean = weights.mean(X)
+    varies = xp.max(X, axis=0) > xp.min(X, axis=0)
+    spread = xp.where(varies, xp.sqrt(weights.mean((X - mean) ** 2)), xp.zeros_like(mean))
+    return mean, xp.where(spread > 0, spread, xp.ones_like(spread)), spread
 
 
 def take_rows(values: Any, kept: np.ndarray) -> Any:

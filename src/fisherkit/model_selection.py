@@ -8,7 +8,8 @@ from sklearn.base import clone
 from fisherkit import _array, coding, validation
 from fisherkit._array import Array
 from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
-from fisherkit.kernel_model import KernelModel, Task
+from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.kernel_model import Task
 from fisherkit.ridge import Fold, Ridge
 
 METHODS = ("predict", "decision_function", "predict_proba")
@@ -54,10 +55,10 @@ def cross_val_predict(estimator, X, y, *, groups=None, cv=None, method="predict"
     >>> bool((cross_val_predict(model, X, y) == y).mean() > 0.95)
     True
     """
-    if not isinstance(estimator, KernelModel):
+    if not isinstance(estimator, (KernelFisherClassifier, KernelRidgeCV)):
         raise TypeError(
-            f"cross_val_predict needs an estimator of fisherkit; got {type(estimator).__name__}. "
-            "Use sklearn.model_selection.cross_val_predict."
+            "cross_val_predict has closed forms for KernelFisherClassifier and KernelRidgeCV; got "
+            f"{type(estimator).__name__}. Use sklearn.model_selection.cross_val_predict."
         )
     validation.one_of("method", method, METHODS)
     if not hasattr(estimator, method):

@@ -203,8 +203,7 @@ def held_out(
     """What the criterion sees: every row once (leave-one-out), or the tested rows of the folds."""
     xp = _array.namespace(Y)
     if folds is None:
-        mean = weights.fold_mean(Y)
-        return HeldOut(Y, mean, mean if balanced else xp.zeros_like(Y), weights.v, labels=labels)
+        return HeldOut.leave_one_out(Y, weights, balanced=balanced, labels=labels)
     total = xp.sum(weights.v[:, None] * Y, axis=0)
     tested, means = [], []
     for fold in folds:
