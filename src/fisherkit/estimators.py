@@ -195,13 +195,20 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     def _tune_relevance(self, task: Task) -> tuple[Task, Tuned]:
         """One width per feature if they are better, one for all (standardised) otherwise."""
         raw = task.problem.design.gram.X
-        shift, scale, spread = standardisation(raw, task.problem.design.weights)
+        left_out, classes = self._left_out(task)
+        shift, scale, spread = standardisation(left_out.X, left_out.weights)
         task = task.on((raw - shift) / scale)
         tuned = task.tune()
         assert tuned.selection.gamma is not None
         log_w = np.full(raw.shape[1], math.log(2 * tuned.selection.gamma))
-        start = np.array([math.log(tuned.selection.mu), log_w[0]])
-        widths = relevance.learn_widths(*self._left_out(task), start)
+        # Few digits: weighted and repeated rows must start from the same place.
+        start = np.round([math.log(tuned.selection.mu), log_w[0]], 4)
+        learner = replace(left_out, X=(left_out.X - shift) / scale)
+        if len(classes) > relevance.LARGEST:
+            # The merged order is that of a hash of the values: any part of it is a random draw.
+            chosen = np.linspace(0, len(classes) - 1, relevance.LARGEST).astype(int)
+            learner, classes = learner.take(chosen), classes[chosen]
+        widths = relevance.learn_widths(learner, classes, start)
         if widths.spread > 0:
             log_w = widths.log_w
             root = _array.like(np.exp(0.5 * log_w) / math.sqrt(2), raw)
@@ -218,31 +225,25 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         return task, tuned
 
     def _left_out(self, task: Task) -> tuple[relevance.LeftOut, np.ndarray]:
-        """The criterion on merged rows, at most 1,000, and their classes."""
+        """The criterion on rows merged by value and class, and their classes."""
         design = task.problem.design
-        xp = _array.namespace(design.gram.X)
+        X = design.gram.X
+        xp = _array.namespace(X)
         assert task.indicator is not None
         index = np.argmax(_array.to_numpy(task.indicator), axis=1)
         first, group = design.gram.distinct().split(index, task.indicator.shape[1])
-        rows = _array.indices(first, design.gram.X)
+        rows = _array.indices(first, X)
         copies = np.bincount(group, weights=_array.to_numpy(design.weights.frequency))
         left_out = relevance.LeftOut(
-            X=xp.take(design.gram.X, rows, axis=0),
+            X=xp.take(X, rows, axis=0),
             Y=xp.take(task.problem.Y, rows, axis=0),
-            weights=Weights(
-                _array.like(copies, design.gram.X), xp.take(design.weights.cost, rows, axis=0)
-            ),
+            weights=Weights(_array.like(copies, X), xp.take(design.weights.cost, rows, axis=0)),
             rule=self.criterion,
             penalty=self.penalty,
             bias=self.bias,
             balanced=task.rule.balanced,
         )
-        classes = index[first]
-        if len(first) > relevance.LARGEST:
-            # The merged order is that of a hash of the values: any part of it is a random draw.
-            chosen = np.linspace(0, len(first) - 1, relevance.LARGEST).astype(int)
-            left_out, classes = left_out.take(chosen), classes[chosen]
-        return left_out, classes
+        return left_out, index[first]
 
     def _check_relevance(self) -> None:
         needs = {"kernel": "rbf", "gamma": "loo", "regularization": "loo"}
