@@ -244,7 +244,7 @@ def cholesky_inverse(factor: Array) -> Iterator[tuple[slice, slice, Array]]:
         yield slice(0, n), slice(0, n), half.T @ half
         return
     upper = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].T
-    for rows in row_blocks(n, n):
+    for rows in row_blocks(n, n, 1 << 15):  # small blocks: little is computed twice
         block = upper[rows, rows.start :]
         square = block[:, : block.shape[0]]
         square[...] = np.triu(square) + np.triu(square, 1).T

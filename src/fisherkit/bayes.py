@@ -181,7 +181,7 @@ def learn_relevance(
 ) -> Learned:
     """One width per feature if the marginal likelihood supports it, one for all otherwise.
 
-    ``starts`` are those of the single width; the many start from where it ends, and from them.
+    ``starts`` are those of the single width; the many start from where it ends, and from the first.
     Spreads grow while the marginal likelihood does; a spread s itself has the prior density
     exp(-s^2/2). A ``spread`` given is taken as it is.
     """
@@ -194,7 +194,7 @@ def learn_relevance(
     if spread is None:
         record.append((0.0, marginal(objective, climbs[0], prior)))
     highest = record[0][1] if record else -math.inf
-    begin = [np.append(at[:-1], np.full(d, at[-1])) for at in (climbs[0].theta, *starts)]
+    begin = [np.append(at[:-1], np.full(d, at[-1])) for at in (climbs[0].theta, starts[0])]
     objective = evidence(many)
     for candidate in SPREADS if spread is None else [spread]:
         prior = TiedPrior.of(many, d, candidate)

@@ -22,6 +22,7 @@ Cost of J and its gradient: O(N^3 + N^2 d), or O(N m^2) for m inducing points.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -47,13 +48,15 @@ class Contrasts:
     """Class membership as the evidence sees it.
 
     ``Z`` (n, k) are centred contrasts times ``root`` (n,), the root of the number of copies;
-    ``counts`` (c,) are rows per class, ``E`` (c, k) the orthonormal contrasts.
+    ``counts`` (c,) are rows per class, ``E`` (c, k) the orthonormal contrasts, and ``uniform``
+    says that every row counts once.
     """
 
     Z: Array
     root: Array
     counts: np.ndarray
     E: np.ndarray
+    uniform: bool
 
     @classmethod
     def of(cls, indicator: Array, weights: Weights) -> Contrasts:
@@ -63,14 +66,14 @@ class Contrasts:
         E = -scipy.linalg.helmert(indicator.shape[1]).T
         membership = indicator @ _array.like(E, indicator)
         Z = weights.root[:, None] * (membership - weights.mean(membership))
-        return cls(Z, weights.root, _array.to_numpy(counts).astype(np.float64), E)
+        return cls(Z, weights.root, _array.to_numpy(counts).astype(np.float64), E, weights.uniform)
 
     @property
     def total(self) -> float:
         """N, the number of rows with their copies."""
         return float(np.sum(self.counts))
 
-    @property
+    @functools.cached_property
     def scatter(self) -> np.ndarray:
         """Z'Z, (k, k)."""
         return contrast_scatter(self.counts, self.E)
@@ -219,22 +222,23 @@ class Dense:
         for rows, columns, inverse in _array.cholesky_inverse(factor):
             inverse *= -0.5 * k
             inverse += left[rows, :] @ right[columns, :].T
-            inverse *= s[rows, None]
-            inverse *= s[None, columns]
+            if not self.contrasts.uniform:
+                inverse *= s[rows, None]
+                inverse *= s[None, columns]
             inverse[:, rows.stop - rows.start :] *= 2
             yield rows, columns, inverse
 
 
 def resolvent(K: Array, root: Array) -> Array:
     """Cholesky factor of M = I + P s K s P, where P removes the direction of s; n^3/3 flops."""
-    M = root[:, None] * K
-    M *= root[None, :]
+    w = root * root
     N = float(root @ root)
-    mean = (M @ root) / N
-    level = float(mean @ root) / N
-    for rows in _array.row_blocks(*M.shape):
-        M[rows, :] -= root[rows, None] * (mean - 0.5 * level * root)[None, :]
-        M[rows, :] -= (mean[rows] - 0.5 * level * root[rows])[:, None] * root[None, :]
+    mean = (K @ w) / N
+    level = float(w @ mean) / N
+    M = K - (mean - level)[:, None]
+    M -= mean[None, :]
+    M *= root[:, None]
+    M *= root[None, :]
     _array.add_to_diagonal(M, 1.0)
     factor = _array.cholesky(M)
     if factor is None:

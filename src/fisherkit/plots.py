@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,86 @@ class SizeDisplay:
         ax.set_xlabel("kernels retained")
         ax.set_ylabel("error (%)")
         ax.legend(frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class RelevanceDisplay:
+    """The relevance of each feature, largest on top, on a logarithmic axis.
+
+    Parameters
+    ----------
+    relevance : (n_features,)
+        The ``relevance_`` of a fitted estimator: squared ratio of a feature's standard deviation
+        to its length scale.
+    names : sequence of str
+        One for each feature.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> from fisherkit import BayesianFisherClassifier
+    >>> from fisherkit.datasets import make_relevance
+    >>> from fisherkit.plots import RelevanceDisplay
+    >>> X, y = make_relevance(100, n_irrelevant=5, random_state=0)
+    >>> model = BayesianFisherClassifier(ard=True).fit(X, y)
+    >>> display = RelevanceDisplay.from_estimator(model)
+    >>> display.ax_.get_yticklabels()[-1].get_text()
+    'x0'
+    """
+
+    def __init__(self, relevance: np.ndarray, names: Sequence[str]):
+        self.relevance = relevance
+        self.names = names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, max_features: int = 20, ax: Any = None
+    ) -> RelevanceDisplay:
+        """Draw the relevances of a fitted estimator, or of the last step of a pipeline.
+
+        Names are those of the features of the step itself: a pipeline with pandas output keeps
+        them.
+        """
+        model = _fitted(estimator)
+        relevance = getattr(model, "relevance_", None)
+        if relevance is None:
+            raise ValueError(
+                f"{type(model).__name__} has no relevance_; fit a BayesianFisherClassifier with "
+                "kernel='rbf' or 'linear', or a KernelFisherClassifier with ard=True."
+            )
+        names = getattr(model, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{j}" for j in range(len(relevance))]
+        return cls(relevance, names).plot(max_features=max_features, ax=ax)
+
+    def plot(self, *, max_features: int = 20, ax: Any = None) -> RelevanceDisplay:
+        """Draw the ``max_features`` most relevant on ``ax``, or on a new figure."""
+        import matplotlib.pyplot as plt
+
+        order = np.argsort(-self.relevance, kind="stable")[:max_features][::-1]
+        values = self.relevance[order]
+        if ax is None:
+            height = 1.2 + 0.26 * len(order)
+            _, ax = plt.subplots(figsize=(7, height), layout="constrained")
+        largest = max(float(np.max(values)), np.finfo(float).tiny)
+        shown = np.maximum(values, 1e-6 * largest)  # what is smaller is nothing
+        rows = np.arange(len(order))
+        ax.hlines(rows, 0.5e-6 * largest, shown, color="tab:blue", alpha=0.35, lw=1.5)
+        ax.plot(shown, rows, "o", color="tab:blue", ms=6)
+        ax.set_xscale("log")
+        ax.set_xlim(max(0.5 * float(np.min(shown)), 0.5e-6 * largest), 2 * largest)
+        ax.set_yticks(rows, [str(self.names[j]) for j in order])
+        ax.set_ylim(-0.6, len(order) - 0.4)
+        hidden = len(self.relevance) - len(order)
+        if hidden:
+            note = f"{hidden} less relevant\nfeatures not shown"
+            ax.text(0.98, 0.02, note, ha="right", va="bottom", transform=ax.transAxes, fontsize=9)
+        ax.set_xlabel("relevance: (standard deviation / length scale)$^2$")
+        ax.grid(axis="x", alpha=0.3)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
