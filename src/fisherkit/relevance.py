@@ -192,7 +192,7 @@ def learn_widths(left_out: LeftOut, classes: np.ndarray, start: np.ndarray) -> W
     losses = []
     for mine, other in (halves, halves[::-1]):
         learner, judge = left_out.take(mine), left_out.take(other)
-        candidates = _candidates(learner, start)
+        candidates = _candidates(learner, start, SPREADS)
         losses.append(np.array([judge.losses(judge.best_mu(at)) for at in candidates]))
     order = np.concatenate(halves[::-1])
     v = _array.to_numpy(left_out.weights.v)[order]
@@ -211,9 +211,7 @@ def learn_widths(left_out: LeftOut, classes: np.ndarray, start: np.ndarray) -> W
     return Widths(at[1:], float(record["spread"][best]), record)
 
 
-def _candidates(
-    left_out: LeftOut, start: np.ndarray, spreads: Sequence[float] = SPREADS
-) -> list[np.ndarray]:
+def _candidates(left_out: LeftOut, start: np.ndarray, spreads: Sequence[float]) -> list[np.ndarray]:
     """(log mu, log w) with one w, and for each spread from the one before."""
     candidates = [left_out.tied(start)]
     for spread in spreads:
