@@ -21,7 +21,7 @@ from scipy.optimize import Bounds, minimize
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.canonical import Canonical, rank_two_update
+from fisherkit.canonical import Canonical, NotPositiveError, rank_two_update
 from fisherkit.covariance import Covariance, Parametric
 from fisherkit.evidence import JITTER, Contrasts, Dense, Thin, inducing_inverse
 from fisherkit.ridge import Ridge, RidgePath, solve
@@ -88,11 +88,19 @@ def promising(
 
 
 def _climb(objective: Objective, start: np.ndarray, bounds: np.ndarray, max_iter: int) -> Climb:
+    start = np.clip(start, bounds[:, 0], bounds[:, 1])
+    seen: list[float] = []
+
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = objective(theta)
+        try:
+            value, gradient = objective(theta)
+        except NotPositiveError:  # rounding swamps the noise here: the line search steps back
+            if not seen:
+                raise
+            return max(seen) + 1e3 * (1 + abs(max(seen))), np.zeros_like(theta)
+        seen.append(-value)
         return -value, -gradient
 
-    start = np.clip(start, bounds[:, 0], bounds[:, 1])
     found = minimize(
         negative,
         start,
@@ -216,22 +224,18 @@ def learn_relevance(
 class Sample:
     """Rows merged by value and class, scaled, with their labels.
 
-    ``spread`` (d,) are the standard deviations of the features as they came. The kernel is that
-    of the inducing points ``U`` (m, d), or of every row where there are none.
+    ``X`` are the ``columns`` of the data that vary, less ``shift`` and over ``scale``. The kernel
+    is that of the inducing points ``U`` (m, d), or of every row where there are none.
     """
 
     X: Array
+    columns: Array
     shift: Array
     scale: Array
-    spread: np.ndarray
     indicator: Array
     weights: Weights
-    U: Array | None
+    U: Array | None = None
     jitter: float = JITTER
-
-    @property
-    def n_varying(self) -> int:
-        return max(1, int(np.count_nonzero(self.spread)))
 
     def evidence(self, covariance: Covariance, kind: str) -> Dense | Thin:
         contrasts = Contrasts.of(self.indicator, self.weights)

@@ -191,8 +191,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         rng = check_random_state(self.random_state)
         sample, group = self._sample(X, index, weights, rng)
         learned = self._learn(sample, rng)
-        self._keep(sample, learned)
         decisions = self._fit_scores(sample, learned)
+        self._keep(sample, learned)
         xp = _array.namespace(decisions)
         decisions = xp.take(decisions, _array.indices(group, decisions), axis=0)
         if dropped is not None:  # a row of weight 0 is not part of the fit
@@ -242,8 +242,17 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
                 "n_inducing has no meaning with kernel='linear', which is exact at the cost of "
                 "the number of features; leave it at None."
             )
-        if self.kernel == "linear" and self.solver == "em":
-            raise ValueError("solver='em' needs kernel='rbf' or a kernel object.")
+        if self.solver == "em":
+            refused = {
+                "kernel": self.kernel == "linear",
+                "evidence": self.evidence == "lssvm",
+                "n_inducing": self.n_inducing is not None,
+            }
+            for name in [name for name, bad in refused.items() if bad]:
+                raise ValueError(
+                    "solver='em' needs kernel='rbf' or a kernel object, evidence='fisher' and "
+                    f"n_inducing=None; got {name}={getattr(self, name)!r}. Use solver='direct'."
+                )
 
     def _sample(
         self, X: Array, index: Array, weights: Weights, rng: np.random.RandomState
@@ -264,26 +273,31 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         if self.solver == "em":
             first = group = np.arange(X.shape[0])
         copies = np.bincount(group, weights=_array.to_numpy(weights.frequency))
+        spare = (n_classes - 1) * (weights.total - n_classes)
+        if spare < (2 if self.solver == "em" else 0.5):
+            raise ValueError(
+                f"{weights.total:g} rows (counted by sample_weight) of {n_classes} classes leave "
+                "the evidence nothing to learn from; it needs more rows than classes."
+            )
         rows = _array.indices(first, X)
         X = xp.take(X, rows, axis=0)
         frequency = _array.like(copies, X)
         merged = Weights(frequency, xp.ones_like(frequency))
-        shift, scale, spread = standardisation(X, merged)
+        columns, shift, scale = standardisation(X, merged)
         if isinstance(self.kernel, KernelOfSklearn):
-            shift, scale = xp.zeros_like(shift), xp.ones_like(scale)
+            columns = _array.indices(np.arange(X.shape[1]), X)
+            shift, scale = xp.zeros_like(X[0, :]), xp.ones_like(X[0, :])
         elif not self.ard:
-            common = float(xp.sum(spread**2)) / max(
-                1, int(np.count_nonzero(_array.to_numpy(spread)))
-            )
-            scale = xp.ones_like(scale) * (common**0.5 or 1.0)
+            largest = float(xp.max(scale))
+            common = largest * float(xp.mean((scale / largest) ** 2)) ** 0.5
+            scale = xp.ones_like(scale) * common
         sample = Sample(
-            X=(X - shift) / scale,
+            X=(xp.take(X, columns, axis=1) - shift) / scale,
+            columns=columns,
             shift=shift,
             scale=scale,
-            spread=_array.to_numpy(spread),
             indicator=coding.indicators(xp.take(index, rows, axis=0), n_classes, X),
             weights=merged,
-            U=None,
         )
         return self._with_inducing(sample, rng), group
 
@@ -335,7 +349,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         if not covariance.n_scales:
             scales = scales[:1]
         grid = [
-            np.append(scale, math.log(factor / sample.n_varying))
+            np.append(scale, math.log(factor / sample.X.shape[1]))
             for factor in _WIDTH_FACTORS
             for scale in scales
         ]
@@ -378,7 +392,9 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     def _keep(self, sample: Sample, learned: bayes.Learned) -> None:
         """Fitted attributes of the kernel."""
         covariance, theta = learned.covariance, learned.theta
-        self._fitted_kernel = FittedKernel(covariance, theta, sample.shift, sample.scale)
+        self._fitted_kernel = FittedKernel(
+            covariance, theta, sample.columns, sample.shift, sample.scale
+        )
         self.log_evidence_ = sample.evidence(covariance, self.evidence)(theta)[0]
         self.hyperprior_ = np.array(
             learned.spreads, dtype=[("spread", float), ("log_marginal", float)]
@@ -388,15 +404,22 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.kernel_: Any = None
         self.length_scale_: Any = None
         self.relevance_: Any = None
+        noise = self._posterior.ratio / self._posterior.beta
+        self.amplitude_ = noise * math.exp(theta[0])
         if isinstance(covariance, KernelObject):
             self.kernel_ = self.kernel.clone_with_theta(theta[1:])
             return
-        scale = _array.to_numpy(sample.scale)
-        length = scale / np.sqrt(covariance.weights(theta, len(scale)))
-        self.relevance_ = (sample.spread / length) ** 2
-        self.length_scale_ = float(length[0])
-        if self.ard:
-            self.length_scale_ = np.where(sample.spread > 0, length, np.inf)
+        w = covariance.weights(theta, sample.X.shape[1])
+        if not covariance.rbf:
+            w, self.amplitude_ = noise * w, 1.0
+        columns, scale = _array.to_numpy(sample.columns), _array.to_numpy(sample.scale)
+        spread = _array.to_numpy(sample.weights.mean(sample.X**2)) ** 0.5 * scale
+        self.length_scale_ = np.full(self.n_features_in_, np.inf)
+        self.length_scale_[columns] = np.where(spread > 0, scale / np.sqrt(w), np.inf)
+        self.relevance_ = np.zeros(self.n_features_in_)
+        self.relevance_[columns] = (spread / self.length_scale_[columns]) ** 2
+        if not self.ard:
+            self.length_scale_ = float(scale[0] / np.sqrt(w[0]))
 
     def _fit_scores(self, sample: Sample, learned: bayes.Learned) -> Array:
         """Scores, posterior and probabilities; returns leave-one-out decisions."""
@@ -417,12 +440,9 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self._posterior = Posterior.of(moments, contrasts)
         self.noise_precision_ = self._posterior.beta
         self.nugget_ = self._posterior.nugget
-        self.amplitude_ = self._posterior.ratio / self._posterior.beta
-        if not isinstance(covariance, Parametric) or covariance.rbf:
-            self.amplitude_ *= math.exp(theta[0])
         self.class_centres_ = self._posterior.centres
         self.expected_error_ = float(ndtr(-0.5 * SIDE * math.sqrt(self.noise_precision_)))
-        self._centres = centres * sample.scale + sample.shift
+        self._centres = centres
         flat = n_classes == 2
         self.dual_coef_ = ridge.coef[:, 0] if flat else ridge.coef.T
         self.intercept_ = ridge.intercept[0] if flat else ridge.intercept

@@ -184,19 +184,21 @@ Covariance = Parametric | KernelObject
 
 @dataclass(frozen=True)
 class FittedKernel:
-    """A covariance with its parameters, on features that are shifted and scaled first."""
+    """A covariance with its parameters on some of the columns, shifted and scaled."""
 
     covariance: Covariance
     theta: np.ndarray
+    columns: Array
     shift: Array
     scale: Array
 
     def features(self, X: Array) -> Array:
-        return (X - self.shift) / self.scale
+        """What the kernel sees of rows X (n, d)."""
+        return (_array.namespace(X).take(X, self.columns, axis=1) - self.shift) / self.scale
 
     def block(self, X: Array, Z: Array) -> Array:
-        """Kernel values between rows of X (n, d) and Z (m, d), in units of the total noise."""
-        return self.covariance.block(self.theta, self.features(X), self.features(Z)).values
+        """Kernel values between rows X (n, d) and features Z (m, columns)."""
+        return self.covariance.block(self.theta, self.features(X), Z).values
 
     def diagonal(self, X: Array) -> Array:
         return self.covariance.diagonal(self.theta, self.features(X))

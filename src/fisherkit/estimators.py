@@ -196,14 +196,15 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         """One width per feature if they are better, one for all (standardised) otherwise."""
         raw = task.problem.design.gram.X
         left_out, classes = self._left_out(task)
-        shift, scale, spread = standardisation(left_out.X, left_out.weights)
-        task = task.on((raw - shift) / scale)
+        columns, shift, scale = standardisation(left_out.X, left_out.weights)
+        kernel = FittedKernel(Parametric(columns.shape[0]), np.empty(0), columns, shift, scale)
+        task = task.on(kernel.features(raw))
         tuned = task.tune()
         assert tuned.selection.gamma is not None
-        log_w = np.full(raw.shape[1], math.log(2 * tuned.selection.gamma))
+        log_w = np.full(columns.shape[0], math.log(2 * tuned.selection.gamma))
         # Few digits: weighted and repeated rows must start from the same place.
         start = np.round([math.log(tuned.selection.mu), log_w[0]], 4)
-        learner = replace(left_out, X=(left_out.X - shift) / scale)
+        learner = replace(left_out, X=kernel.features(left_out.X))
         if len(classes) > relevance.LARGEST:
             # The merged order is that of a hash of the values: any part of it is a random draw.
             chosen = np.linspace(0, len(classes) - 1, relevance.LARGEST).astype(int)
@@ -212,15 +213,18 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         if widths.spread > 0:
             log_w = widths.log_w
             root = _array.like(np.exp(0.5 * log_w) / math.sqrt(2), raw)
-            task = replace(task.on((raw - shift) / scale * root), gamma=1.0, search_gamma=False)
+            task = replace(task.on(kernel.features(raw) * root), gamma=1.0, search_gamma=False)
             tuned = task.tune()
         self._store(task, tuned)
         xp = _array.namespace(raw)
-        self._centres = xp.take(raw, _array.indices(tuned.centres, raw), axis=0)
-        theta = np.append(0.0, log_w)
-        self._fitted_kernel = FittedKernel(Parametric(len(log_w)), theta, shift, scale)
-        self.gamma_ = 0.5 * np.exp(log_w) / _array.to_numpy(scale) ** 2
-        self.relevance_ = np.where(_array.to_numpy(spread) > 0, np.exp(log_w), 0.0)
+        chosen = xp.take(raw, _array.indices(tuned.centres, raw), axis=0)
+        self._centres = kernel.features(chosen)
+        self._fitted_kernel = replace(kernel, theta=np.append(0.0, log_w))
+        used = _array.to_numpy(columns)
+        self.gamma_, self.relevance_ = np.zeros(raw.shape[1]), np.zeros(raw.shape[1])
+        self.gamma_[used] = 0.5 * np.exp(log_w) / _array.to_numpy(scale) ** 2
+        varies = _array.to_numpy(xp.max(kernel.features(raw), axis=0)) > 0
+        self.relevance_[used] = np.where(varies, np.exp(log_w), 0.0)
         self.widths_ = widths.record
         return task, tuned
 

@@ -33,6 +33,7 @@ from scipy.optimize import brentq
 
 from fisherkit import _array
 from fisherkit._array import Array
+from fisherkit.canonical import NotPositiveError
 from fisherkit.covariance import Covariance, Piece
 from fisherkit.weights import Weights
 
@@ -40,6 +41,7 @@ SIDE = 2.0  # distance between class centres
 SHAPE, RATE = 0.5, 0.5  # of the gamma prior on beta: a uniform one on the equal error rate
 JITTER = 1e-8  # on the diagonal of the inducing kernel, relative to its amplitude
 _LOG_RATIOS = np.linspace(0.0, 20.0, 41)  # where the maximum over the nugget is looked for
+_SMALLEST_GAP = 1e-100  # of s - u, which vanishes where the kernel does
 _LOG_2PI = math.log(2 * math.pi)
 
 
@@ -117,7 +119,7 @@ def fisher(W: np.ndarray, contrasts: Contrasts) -> Profile:
 
     def gaps(log_s: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         s = np.exp(np.asarray(log_s))[..., None]
-        return s, np.maximum(s - u, 1e-300)
+        return s, np.maximum(s - u, _SMALLEST_GAP)
 
     def height(log_s: float | np.ndarray) -> np.ndarray:
         _, gap = gaps(log_s)
@@ -136,7 +138,7 @@ def fisher(W: np.ndarray, contrasts: Contrasts) -> Profile:
     left, right = _LOG_RATIOS[max(best - 1, 0)], _LOG_RATIOS[min(best + 1, len(_LOG_RATIOS) - 1)]
     if rise(left) > 0 > rise(right):
         log_s = float(brentq(rise, left, right, xtol=1e-13))
-    s, gap = math.exp(log_s), np.maximum(math.exp(log_s) - u, 1e-300)
+    s, gap = math.exp(log_s), np.maximum(math.exp(log_s) - u, _SMALLEST_GAP)
     beta = nu / (float(np.sum(size / gap)) + 2 * RATE)
     value = float(height(log_s)) + 0.5 * nu * (math.log(nu) - 1) + _constant(contrasts)
     inner = V / gap @ V.T  # W^-1 C^-1 W^-1
@@ -242,9 +244,10 @@ def resolvent(K: Array, root: Array) -> Array:
     _array.add_to_diagonal(M, 1.0)
     factor = _array.cholesky(M)
     if factor is None:
-        raise ValueError(
+        raise NotPositiveError(
             "The kernel matrix plus noise is not positive definite: the kernel is not positive "
-            "semi-definite, or its values overflow."
+            "semi-definite, or its values overflow. Scale the features, for example with "
+            "sklearn.preprocessing.StandardScaler."
         )
     return factor
 

@@ -200,7 +200,7 @@ class KernelModel(BaseEstimator):
         gram, ridge = task.problem.design.gram, tuned.ridge
         xp = _array.namespace(gram.X)
         centres = _array.indices(tuned.centres, gram.X)
-        self.gamma_ = tuned.selection.gamma
+        self.gamma_: Any = tuned.selection.gamma
         self.regularization_ = tuned.selection.mu
         self.selection_ = tuned.selection
         self._fitted_kernel: Any = replace(gram.kernel, gamma=self.gamma_)
@@ -255,12 +255,16 @@ def float_dtypes(X: Any) -> Any:
 
 
 def standardisation(X: Array, weights: Weights) -> tuple[Array, Array, Array]:
-    """Means, divisors and standard deviations (d,); constant features are divided by one."""
+    """Columns that vary (the first if none does), their means and standard deviations."""
     xp = _array.namespace(X)
+    varies = np.flatnonzero(_array.to_numpy(xp.max(X, axis=0) > xp.min(X, axis=0)))
+    columns = _array.indices(varies if len(varies) else [0], X)
+    X = xp.take(X, columns, axis=1)
     mean = weights.mean(X)
-    varies = xp.max(X, axis=0) > xp.min(X, axis=0)
-    spread = xp.where(varies, xp.sqrt(weights.mean((X - mean) ** 2)), xp.zeros_like(mean))
-    return mean, xp.where(spread > 0, spread, xp.ones_like(spread)), spread
+    unit = xp.max(xp.abs(X - mean), axis=0)  # so that squares do not overflow
+    unit = xp.where(unit > 0, unit, xp.ones_like(unit))
+    spread = unit * xp.sqrt(weights.mean(((X - mean) / unit) ** 2))
+    return columns, mean, xp.where(spread > 0, spread, xp.ones_like(spread))
 
 
 def take_rows(values: Any, kept: np.ndarray) -> Any:

@@ -192,7 +192,7 @@ def learn_widths(left_out: LeftOut, classes: np.ndarray, start: np.ndarray) -> W
     losses = []
     for mine, other in (halves, halves[::-1]):
         learner, judge = left_out.take(mine), left_out.take(other)
-        candidates = _candidates(learner, start, SPREADS)
+        candidates = candidates_of(learner, start, SPREADS)
         losses.append(np.array([judge.losses(judge.best_mu(at)) for at in candidates]))
     order = np.concatenate(halves[::-1])
     v = _array.to_numpy(left_out.weights.v)[order]
@@ -207,11 +207,13 @@ def learn_widths(left_out: LeftOut, classes: np.ndarray, start: np.ndarray) -> W
         best = 0
     for spread, more, noise in record:
         log.info("spread %.3g of the widths: gain %.4g +- %.2g", spread, more, noise)
-    at = _candidates(left_out, start, SPREADS[:best])[-1]
+    at = candidates_of(left_out, start, SPREADS[:best])[-1]
     return Widths(at[1:], float(record["spread"][best]), record)
 
 
-def _candidates(left_out: LeftOut, start: np.ndarray, spreads: Sequence[float]) -> list[np.ndarray]:
+def candidates_of(
+    left_out: LeftOut, start: np.ndarray, spreads: Sequence[float]
+) -> list[np.ndarray]:
     """(log mu, log w) with one w, and for each spread from the one before."""
     candidates = [left_out.tied(start)]
     for spread in spreads:
