@@ -192,7 +192,7 @@ def spd_inverse(M: Array) -> Array | None:
         factor = xp.linalg.cholesky(M)
     except Exception:  # each namespace raises its own error type for a matrix that is not SPD
         return None
-    half = xp.linalg.inv(factor)
+    half = lower_triangular_inverse(factor)
     return half.T @ half
 
 
@@ -228,8 +228,7 @@ def cholesky_solve(factor: Array, B: Array) -> Array:
     """M^-1 B from the factor of M; O(n^2 k)."""
     if is_numpy(factor):
         return lapack.dpotrs(factor, B, lower=1)[0]
-    xp = namespace(factor)
-    return xp.linalg.solve(factor.T, xp.linalg.solve(factor, B))
+    return solve_lower(factor, solve_lower(factor, B), transposed=True)
 
 
 def cholesky_inverse(factor: Array) -> Iterator[tuple[slice, slice, Array]]:
@@ -240,7 +239,7 @@ def cholesky_inverse(factor: Array) -> Iterator[tuple[slice, slice, Array]]:
     """
     n = factor.shape[0]
     if not is_numpy(factor):
-        half = namespace(factor).linalg.inv(factor)
+        half = lower_triangular_inverse(factor)
         yield slice(0, n), slice(0, n), half.T @ half
         return
     upper = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].T
@@ -277,7 +276,7 @@ def lower_triangular_inverse(L: Array) -> Array:
     """Inverse of a lower triangular (k, k) matrix."""
     if is_numpy(L):
         return lapack.dtrtri(L, lower=1)[0]
-    return namespace(L).linalg.inv(L)
+    return solve_lower(L, like(np.eye(L.shape[0]), L))
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -286,4 +285,11 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
         return scipy.linalg.solve_triangular(
             L, B, lower=True, trans=1 if transposed else 0, check_finite=False
         )
-    return namespace(L).linalg.solve(L.T if transposed else L, B)
+    xp = namespace(L)
+    if compat.is_torch_array(L):
+        return xp.linalg.solve_triangular(L.T if transposed else L, B, upper=transposed)
+    if compat.is_cupy_array(L):
+        from cupyx.scipy.linalg import solve_triangular
+
+        return solve_triangular(L, B, lower=True, trans=1 if transposed else 0)
+    return xp.linalg.solve(L.T if transposed else L, B)

@@ -299,9 +299,12 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             indicator=coding.indicators(xp.take(index, rows, axis=0), n_classes, X),
             weights=merged,
         )
-        return self._with_inducing(sample, rng), group
+        return self._with_inducing(sample, Distinct.rows(X), rng), group
 
-    def _with_inducing(self, sample: Sample, rng: np.random.RandomState) -> Sample:
+    def _with_inducing(
+        self, sample: Sample, distinct: Distinct, rng: np.random.RandomState
+    ) -> Sample:
+        """The sample with inducing points, drawn from its distinct rows, where they are due."""
         n, d = sample.X.shape
         if self.kernel == "linear":
             if d >= n:
@@ -311,7 +314,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         if m is None and n > _EXACT_ROWS and self.kernel == "rbf" and self.solver == "direct":
             m = _INDUCING
             log.info("%d distinct rows: the kernel is that of %d inducing points", n, m)
-        distinct = Distinct.rows(sample.X)
         if m is None or m >= len(distinct.first):
             return sample
         chances = _array.to_numpy(sample.weights.frequency)
