@@ -17,7 +17,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
 TAU = {"free": 0.0, "penalized": 1.0}
@@ -302,4 +302,150 @@ def leave_one_out_extended(K, y, mu, *, penalty="rkhs", bias="free", digits=60):
             solution = mpmath.lu_solve(M, rhs)
             f = mpmath.fsum(G[i, j] * solution[a] for a, j in enumerate(rest))
             out.append(float(f + (solution[n - 1] if bias != "none" else 0)))
+    return np.array(out)
+
+
+# The Bayesian Fisher discriminant. Class centres are a regular simplex of side 2, the precision
+# beta has the prior Gamma(1/2, 1/2) up to its constant, K is the covariance in absolute units.
+
+
+def simplex_contrasts(c):
+    """c x (c-1) orthonormal contrasts; column j sets class j + 1 against all before it."""
+    E = np.zeros((c, c - 1))
+    for j in range(c - 1):
+        E[: j + 1, j] = -1.0
+        E[j + 1, j] = j + 1.0
+        E[:, j] /= np.sqrt((j + 1) * (j + 2))
+    return E
+
+
+def fisher_observations(y):
+    """What the model observes of f: matrix (N-1, N), which are noisy, values, class averages.
+
+    N - c orthonormal contrasts within the classes are zero but for noise; c - 1 contrasts of the
+    class centres are exact.
+    """
+    n, classes = len(y), np.unique(y)
+    E = simplex_contrasts(len(classes))
+    rows, averages = [], np.zeros((len(classes), n))
+    for q, label in enumerate(classes):
+        member = np.flatnonzero(y == label)
+        averages[q, member] = 1 / len(member)
+        for j in range(1, len(member)):
+            row = np.zeros(n)
+            row[member[:j]], row[member[j]] = -1.0, j
+            rows.append(row / np.linalg.norm(row))
+    within = len(rows)
+    values = np.vstack([np.zeros((within, E.shape[1])), np.sqrt(2.0) * np.eye(E.shape[1])])
+    return np.vstack([*rows, E.T @ averages]), np.arange(n - 1) < within, values, averages
+
+
+def fisher_evidence(K, y, beta, nugget=0.0):
+    """log density of the observations, plus log beta^(-1/2) e^(-beta/2) from the prior.
+
+    Columns of f are independent. The centres count as differences that are not scaled: each column
+    loses log(c)/2 against orthonormal contrasts.
+    """
+    B, noisy, values, averages = fisher_observations(y)
+    S = B @ (K + nugget * np.eye(len(y))) @ B.T + np.diag(noisy / beta)
+    density = 0.0
+    for column in values.T:
+        density -= 0.5 * (column @ np.linalg.solve(S, column) + np.linalg.slogdet(S)[1])
+        density -= 0.5 * (len(column) * np.log(2 * np.pi) + np.log(len(averages)))
+    return density - 0.5 * np.log(beta) - 0.5 * beta
+
+
+def fisher_posterior(K, y, beta, nugget, K_new, k_new):
+    """Mean (n*, c-1) and variance (n*,) of g = smooth f(x) - midpoint of the class centres of f."""
+    B, noisy, values, averages = fisher_observations(y)
+    n, h = len(y), averages.mean(axis=0)
+    full = K + nugget * np.eye(n)
+    S = B @ full @ B.T + np.diag(noisy / beta)
+    mean, variance = [], []
+    for k, prior in zip(K_new, k_new, strict=True):
+        cross = B @ (k - full @ h)
+        gain = np.linalg.solve(S, cross)
+        mean.append(gain @ values)
+        variance.append(prior - 2 * h @ k + h @ full @ h - gain @ cross)
+    return np.array(mean), np.array(variance)
+
+
+def fisher_weight_space(X, y, beta, A, X_new):
+    """Mean and variance of w'(x - midpoint), w ~ N(0, A^-1), two classes, no nugget.
+
+    Precision beta S_W + A, then the condition w'(m_1 - m_0) = 2.
+    """
+    means = [X[y == label].mean(axis=0) for label in np.unique(y)]
+    B = np.array(A, dtype=float)
+    for label, mean in zip(np.unique(y), means, strict=True):
+        for x in X[y == label]:
+            B += beta * np.outer(x - mean, x - mean)
+    difference, midpoint = means[1] - means[0], (means[0] + means[1]) / 2
+    solved = np.linalg.solve(B, difference)
+    w = 2 * solved / (difference @ solved)
+    left = np.linalg.inv(B) - np.outer(solved, solved) / (difference @ solved)
+    return (X_new - midpoint) @ w, np.array([(x - midpoint) @ left @ (x - midpoint) for x in X_new])
+
+
+def nugget_gap(n0, n1):
+    """t*, the root of (nu-1)/t - nu/(d^2+t) - (N-2)/(t+n_h), d = 2 and nu = N - 2; by bisection."""
+    N, n_h = n0 + n1, 1 / n0 + 1 / n1
+    nu, low, high = N - 2.0, 1e-12, 1e12
+    for _ in range(300):
+        t = np.sqrt(low * high)
+        slope = (nu - 1) / t - nu / (4 + t) - (N - 2) / (t + n_h)
+        low, high = (t, high) if slope > 0 else (low, t)
+    return t
+
+
+def fisher_em(X, y, *, constrained, iterations=60):
+    """Expectation-maximisation of an RBF kernel with nugget; two classes.
+
+    Not constrained: the algorithm as printed. The E-step has the posterior of f with mean zero that
+    has not seen the distance of the centres, and beta counts N. Constrained: f is conditioned on it
+    and beta counts N - 2. Returns amplitude, width weight, nugget and beta, one row per iteration.
+    """
+    n = len(y)
+    D2 = np.array([[np.sum((x - z) ** 2) for z in X] for x in X])
+    members = [(y == label).astype(float) for label in np.unique(y)]
+    L = np.eye(n) - sum(np.outer(m, m) / m.sum() for m in members)
+    a = members[1] / members[1].sum() - members[0] / members[0].sum()
+    log_theta, beta = np.zeros(3), 1.0
+    path = []
+    for _ in range(iterations):
+        rho, w, nugget = np.exp(log_theta)
+        K = rho * np.exp(-0.5 * w * D2) + nugget * np.eye(n)
+        moment = np.linalg.solve(np.eye(n) + beta * K @ L, K)
+        if constrained:
+            gain = moment @ a / (a @ moment @ a)
+            moment = moment - np.outer(gain, a @ moment) + 4 * np.outer(gain, gain)
+
+        def negative(log_theta, moment=moment):
+            rho, w, nugget = np.exp(log_theta)
+            smooth = rho * np.exp(-0.5 * w * D2)
+            inverse = np.linalg.inv(smooth + nugget * np.eye(n))
+            value = 0.5 * np.linalg.slogdet(inverse)[1] - 0.5 * np.sum(inverse * moment)
+            slope = 0.5 * (inverse @ moment @ inverse - inverse)
+            gradient = [
+                np.sum(slope * smooth),
+                np.sum(slope * smooth * D2) * -0.5 * w,
+                np.trace(slope) * nugget,
+            ]
+            return -value, -np.array(gradient)
+
+        box = [(-14, 14)] * 3
+        log_theta = minimize(negative, log_theta, jac=True, method="L-BFGS-B", bounds=box).x
+        count = n - 2 if constrained else n
+        beta = (count - 1) / (np.sum(L * moment) + 1)
+        path.append([*np.exp(log_theta), beta])
+    return np.array(path)
+
+
+def slope_by_differences(value, theta, step=1e-5):
+    """Central differences of value at theta, one coordinate at a time."""
+    out = []
+    for j in range(len(theta)):
+        move = np.zeros(len(theta))
+        move[j] = step
+        out.append((value(theta + move) - value(theta - move)) / (2 * step))
     return np.array(out)

@@ -11,13 +11,18 @@ from scipy.stats import kstest, norm, uniform
 from fisherkit.datasets import (
     load_ida,
     load_uci,
+    make_bumpy,
+    make_overlap,
+    make_relevance,
     make_ringnorm,
+    make_spiral,
     make_torus,
     make_twonorm,
     make_waveform,
 )
 
-GENERATORS = [make_torus, make_ringnorm, make_twonorm, make_waveform]
+DRAWS = [make_overlap, make_bumpy, make_relevance]  # half of the rows of each label
+GENERATORS = [make_torus, make_ringnorm, make_twonorm, make_waveform, *DRAWS]
 SHIFT = 2 / np.sqrt(20)
 
 
@@ -43,6 +48,9 @@ def test_the_seed_decides_the_draw(make):
         (make_ringnorm, 20, [0, 1]),
         (make_twonorm, 20, [0, 1]),
         (make_waveform, 21, [0, 1, 2]),
+        (make_overlap, 2, [0, 1]),
+        (make_bumpy, 2, [0, 1]),
+        (make_relevance, 2, [0, 1]),
     ],
 )
 def test_shapes_and_labels(make, d, labels):
@@ -119,6 +127,59 @@ def test_waveform_mixes_with_one_uniform_number_per_row():
     rows = X[y == 0]  # peaks at t = 7 and 15, which do not overlap there: cov = -6 * 6 / 12
     covariance = np.cov(rows[:, 6], rows[:, 14])[0, 1]
     assert covariance == pytest.approx(-3.0, abs=6 * 6 / np.sqrt(len(rows)))
+
+
+@pytest.mark.parametrize("make", DRAWS)
+@pytest.mark.parametrize("n", [2, 7, 100])
+def test_the_draws_of_the_bayesian_paper_are_balanced_and_shuffled(make, n):
+    y = make(n, random_state=0)[1]
+    assert y.sum() == n // 2
+    if n == 100:
+        assert 5 < y[:50].sum() < 45
+
+
+def test_overlap_follows_its_law():
+    X, y = make_overlap(40_000, random_state=0)
+    for label, centre in [(1, 1.0), (0, -1.0)]:
+        rows = X[y == label] - [0.0, centre]
+        assert_mean(rows, 0.0, np.array([1.5, 0.5]))
+        assert_mean(rows**2, [1.5, 0.5], 2 * np.array([1.5, 0.5]) ** 2)
+    error = norm.cdf(-np.sqrt(2))  # of the line between the centres
+    assert_mean((X[:, 1] > 0) != (y == 1), error, error * (1 - error))
+
+
+def test_bumpy_follows_its_law():
+    X, y = make_bumpy(40_000, random_state=0)
+    for label, variance in [(1, np.array([4.0, 0.16])), (0, np.array([0.16, 4.0]))]:
+        assert_mean(X[y == label], 0.0, variance)
+        assert_mean(X[y == label] ** 2, variance, 2 * variance**2)
+
+
+@pytest.mark.parametrize("n_irrelevant", [0, 1, 6])
+def test_relevance_has_one_feature_that_matters(n_irrelevant):
+    X, y = make_relevance(20_000, n_irrelevant=n_irrelevant, random_state=0)
+    assert X.shape == (20_000, 1 + n_irrelevant)
+    for label in (0, 1):
+        rows = X[y == label]
+        assert_mean(rows[:, 0], 3.0 * label - 1.5, 0.25)
+        assert_mean((rows[:, 0] - 3.0 * label + 1.5) ** 2, 0.25, 2 * 0.25**2)
+        assert_mean(rows[:, 1:], 0.0, 9.0)
+        assert_mean(rows[:, 1:] ** 2, 9.0, 2 * 81.0)
+
+
+def test_the_spiral_is_194_points_on_two_arms_that_mirror_each_other():
+    X, y = make_spiral(random_state=0)
+    assert X.shape == (194, 2) and y.dtype == np.int64
+    np.testing.assert_array_equal(np.bincount(y), [97, 97])
+    arms = [X[y == label][np.argsort(-np.hypot(*X[y == label].T))] for label in (0, 1)]
+    np.testing.assert_allclose(arms[0], -arms[1], atol=1e-12)
+    i = np.arange(97)
+    for arm in arms:
+        np.testing.assert_allclose(np.hypot(*arm.T), 6.5 * (104 - i) / 104, rtol=1e-12)
+        turn = np.diff(np.unwrap(np.arctan2(arm[:, 1], arm[:, 0])))
+        np.testing.assert_allclose(np.abs(turn), np.pi / 16, rtol=1e-9)
+    for again, first in zip(make_spiral(random_state=0), (X, y), strict=True):
+        np.testing.assert_array_equal(again, first)
 
 
 def test_ringnorm_labels_agree_with_the_ida_file(ida):

@@ -17,13 +17,13 @@ LAYERS = [
     ["criteria", "decompose", "evidence"],
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners"),
-        *("bayes", "posterior", "em", "committee", "blocks"),
+        *("bayes", "posterior", "em", "relevance", "committee", "blocks"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_estimator", "model_selection"),
     ],
-    ["datasets", "plots", "report", "cli"],
+    ["generators", "datasets", "plots", "report", "cli"],
     ["__init__"],
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}

@@ -1,6 +1,7 @@
 """Pictures show every width priced and the model chosen."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -9,9 +10,9 @@ matplotlib.use("Agg")
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 
-from fisherkit import KernelFisherClassifier  # noqa: E402
-from fisherkit.datasets import make_torus  # noqa: E402
-from fisherkit.plots import SelectionDisplay  # noqa: E402
+from fisherkit import BayesianFisherClassifier, KernelFisherClassifier  # noqa: E402
+from fisherkit.datasets import make_relevance, make_torus  # noqa: E402
+from fisherkit.plots import RelevanceDisplay, SelectionDisplay  # noqa: E402
 
 X, y = make_torus(120, random_state=0)
 
@@ -38,3 +39,19 @@ def test_a_model_without_a_width_to_choose_has_one_curve(options):
     display = SelectionDisplay.from_estimator(KernelFisherClassifier(**options).fit(X, y), ax=ax)
     assert display.ax_ is ax
     assert len(display.lines_) == 1
+
+
+def test_relevances_are_drawn_largest_on_top_with_their_names():
+    table = pd.DataFrame(make_relevance(80, n_irrelevant=4, random_state=0)[0])
+    table.columns = ["signal", "a", "b", "c", "d"]
+    labels = make_relevance(80, n_irrelevant=4, random_state=0)[1]
+    model = BayesianFisherClassifier(ard=True).fit(table, labels)
+    display = RelevanceDisplay.from_estimator(model, max_features=3)
+    ticks = [tick.get_text() for tick in display.ax_.get_yticklabels()]
+    assert len(ticks) == 3 and ticks[-1] == "signal"
+    assert any("2 less relevant" in text.get_text() for text in display.ax_.texts)
+
+
+def test_a_model_without_relevances_is_refused_in_words():
+    with pytest.raises(ValueError, match="ard=True"):
+        RelevanceDisplay.from_estimator(KernelFisherClassifier(gamma=0.5).fit(X, y))

@@ -99,8 +99,9 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     kernel_ : kernel object or None
         With the parameters found, if a kernel object was given.
     log_evidence_ : float
-    hyperprior_ : ndarray with fields spread, log_marginal
-        The standard deviations compared (empty unless ``hyperprior="auto"``).
+    hyperprior_ : dict
+        Log marginal likelihood of every standard deviation compared; the largest was chosen. Empty
+        unless ``ard`` and ``hyperprior="auto"``.
     restarts_ : list
         For every start the ``start``, the end ``theta`` (logarithms), the objective ``value``
         there, ``evaluations`` and ``ending``; best first.
@@ -231,7 +232,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
                     "n_inducing needs kernel='rbf': kernel objects have no gradient between "
                     "different rows. Leave it at None."
                 )
-            parts = [self.kernel, *self.kernel.get_params(deep=True).values()]
+            parts = [self.kernel, *self.kernel.get_params().values()]
             if any(isinstance(part, WhiteKernel) for part in parts):
                 raise ValueError(
                     f"kernel={self.kernel!r} has a WhiteKernel; noise is always part of the model. "
@@ -243,12 +244,10 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
                 "the number of features; leave it at None."
             )
         if self.solver == "em":
-            refused = {
-                "kernel": self.kernel == "linear",
-                "evidence": self.evidence == "lssvm",
-                "n_inducing": self.n_inducing is not None,
-            }
-            for name in [name for name, bad in refused.items() if bad]:
+            refused = {"kernel": "linear", "evidence": "lssvm"}
+            if self.n_inducing is not None:
+                refused["n_inducing"] = self.n_inducing
+            for name in [name for name, bad in refused.items() if getattr(self, name) == bad]:
                 raise ValueError(
                     "solver='em' needs kernel='rbf' or a kernel object, evidence='fisher' and "
                     f"n_inducing=None; got {name}={getattr(self, name)!r}. Use solver='direct'."
@@ -398,9 +397,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             covariance, theta, sample.columns, sample.shift, sample.scale
         )
         self.log_evidence_ = sample.evidence(covariance, self.evidence)(theta)[0]
-        self.hyperprior_ = np.array(
-            learned.spreads, dtype=[("spread", float), ("log_marginal", float)]
-        )
+        self.hyperprior_ = dict(learned.spreads)
         self.restarts_ = learned.climbs
         self.status_ = learned.climbs[0].ending
         self.kernel_: Any = None
@@ -416,12 +413,13 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             w, self.amplitude_ = noise * w, 1.0
         columns, scale = _array.to_numpy(sample.columns), _array.to_numpy(sample.scale)
         spread = _array.to_numpy(sample.weights.mean(sample.X**2)) ** 0.5 * scale
-        self.length_scale_ = np.full(self.n_features_in_, np.inf)
-        self.length_scale_[columns] = np.where(spread > 0, scale / np.sqrt(w), np.inf)
-        self.relevance_ = np.zeros(self.n_features_in_)
-        self.relevance_[columns] = (spread / self.length_scale_[columns]) ** 2
-        if not self.ard:
-            self.length_scale_ = float(scale[0] / np.sqrt(w[0]))
+        length, relevance = np.full(self.n_features_in_, np.inf), np.zeros(self.n_features_in_)
+        length[columns] = np.where(spread > 0, scale / np.sqrt(w), np.inf)
+        relevance[columns] = (spread / length[columns]) ** 2
+        self.relevance_ = _array.like(relevance, sample.X)
+        self.length_scale_ = float(scale[0] / np.sqrt(w[0]))
+        if self.ard:
+            self.length_scale_ = _array.like(length, sample.X)
 
     def _fit_scores(self, sample: Sample, learned: bayes.Learned) -> Array:
         """Scores, posterior and probabilities; returns leave-one-out decisions."""
@@ -442,7 +440,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self._posterior = Posterior.of(moments, contrasts)
         self.noise_precision_ = self._posterior.beta
         self.nugget_ = self._posterior.nugget
-        self.class_centres_ = self._posterior.centres
+        self.class_centres_ = _array.like(self._posterior.centres, sample.X)
         self.expected_error_ = float(ndtr(-0.5 * SIDE * math.sqrt(self.noise_precision_)))
         self._centres = centres
         flat = n_classes == 2

@@ -90,9 +90,10 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     gamma_ : float, (n_features,) or None
     relevance_ : (n_features,)
         With ``ard``: squared ratio of a feature's standard deviation to its length scale.
-    widths_ : ndarray with fields spread, gain, standard_error
-        With ``ard``: standard deviations of the log widths that were compared, and how much lower
-        than with one width the criterion was on rows that did not choose the widths.
+    widths_ : Widths
+        With ``ard``: the ``spread`` of the log widths, and in ``record`` (fields spread, gain,
+        standard_error) how much lower than with one width the criterion was, for every spread, on
+        rows that did not choose the widths.
     loo_decision_ : (n,) or (n, n_classes)
         Decision for each training row by the model fitted without it.
     selection_ : Selection
@@ -221,11 +222,12 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         self._centres = kernel.features(chosen)
         self._fitted_kernel = replace(kernel, theta=np.append(0.0, log_w))
         used = _array.to_numpy(columns)
-        self.gamma_, self.relevance_ = np.zeros(raw.shape[1]), np.zeros(raw.shape[1])
-        self.gamma_[used] = 0.5 * np.exp(log_w) / _array.to_numpy(scale) ** 2
+        gamma, relevances = np.zeros(raw.shape[1]), np.zeros(raw.shape[1])
+        gamma[used] = 0.5 * np.exp(log_w) / _array.to_numpy(scale) ** 2
         varies = _array.to_numpy(xp.max(kernel.features(raw), axis=0)) > 0
-        self.relevance_[used] = np.where(varies, np.exp(log_w), 0.0)
-        self.widths_ = widths.record
+        relevances[used] = np.where(varies, np.exp(log_w), 0.0)
+        self.gamma_, self.relevance_ = _array.like(gamma, raw), _array.like(relevances, raw)
+        self.widths_ = widths
         return task, tuned
 
     def _left_out(self, task: Task) -> tuple[relevance.LeftOut, np.ndarray]:

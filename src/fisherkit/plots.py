@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from fisherkit import _array
 from fisherkit.select import Selection
 
 
@@ -232,7 +233,7 @@ class RelevanceDisplay:
         names = getattr(model, "feature_names_in_", None)
         if names is None:
             names = [f"x{j}" for j in range(len(relevance))]
-        return cls(relevance, names).plot(max_features=max_features, ax=ax)
+        return cls(_array.to_numpy(relevance), names).plot(max_features=max_features, ax=ax)
 
     def plot(self, *, max_features: int = 20, ax: Any = None) -> RelevanceDisplay:
         """Draw the ``max_features`` most relevant on ``ax``, or on a new figure."""
