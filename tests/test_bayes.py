@@ -9,7 +9,7 @@ from oracles import gap
 from scipy.stats import multivariate_normal
 from sklearn.metrics import roc_auc_score
 
-from fisherkit import BayesianFisherClassifier, em
+from fisherkit import BayesianFisherClassifier, bayes, em
 from fisherkit.bayes import (
     SPREADS,
     Climb,
@@ -24,7 +24,7 @@ from fisherkit.bayes import (
     score_on_inducing,
 )
 from fisherkit.covariance import Parametric
-from fisherkit.datasets import make_bumpy, make_overlap, make_relevance
+from fisherkit.datasets import make_bumpy, make_overlap, make_relevance, make_waveform
 from fisherkit.evidence import Contrasts, Dense, Thin
 from fisherkit.weights import Weights
 
@@ -167,17 +167,23 @@ def test_the_prior_on_top_adds_values_and_gradients():
 
 def test_laplace_is_exact_for_a_gaussian():
     prior = TiedPrior.of(Parametric(1), 2, 0.5)
-    objective = prior.on_top_of(hill([1.0, -1.0], height=-4.0))
+    evidence = hill([1.0, -1.0], height=-4.0)
+    objective = prior.on_top_of(evidence)
     (climb,) = maximise(objective, [np.zeros(2)], np.array([[-14.0, 14.0]] * 2))
     grid = np.linspace(-10, 10, 161)
     values = np.array([[objective(np.array([a, b]))[0] for b in grid] for a in grid])
     truth = np.log(np.exp(values).sum() * (grid[1] - grid[0]) ** 2)
-    assert marginal(objective, climb, prior) == pytest.approx(truth, abs=1e-3)
+    assert marginal(evidence, climb, prior) == pytest.approx(truth, abs=1e-3)
     top = np.linalg.solve(
         np.array([[3.0, 1.0], [1.0, 2.0]]) + prior.precision, objective(np.zeros(2))[1]
     )
     exact = Climb(top, top, objective(top)[0], 1, Ending.CONVERGED)
-    assert marginal(objective, exact, prior) == pytest.approx(truth, abs=1e-8)
+    assert marginal(evidence, exact, prior) == pytest.approx(truth, abs=1e-8)
+
+    def half(theta):  # the evidence of half of the rows
+        return tuple(0.5 * part for part in evidence(theta))
+
+    assert marginal(half, exact, prior, share=0.5) == pytest.approx(truth, abs=1e-8)
 
 
 def test_a_direction_that_the_evidence_does_not_curve_counts_as_the_prior():
@@ -189,7 +195,7 @@ def test_a_direction_that_the_evidence_does_not_curve_counts_as_the_prior():
 
     for evidence in (lambda theta: (0.0, np.zeros(2)), valley):
         climb = Climb(prior.mean, prior.mean, prior(prior.mean)[0], 1, Ending.CONVERGED)
-        assert marginal(prior.on_top_of(evidence), climb, prior) == pytest.approx(0.0, abs=1e-9)
+        assert marginal(evidence, climb, prior) == pytest.approx(0.0, abs=1e-9)
 
 
 # --- relevance ------------------------------------------------------------------------------------
@@ -199,13 +205,18 @@ def learned(X, y, spread=None):
     sample = sample_of((X - X.mean(axis=0)) / X.std(axis=0), y)
     d = X.shape[1]
     starts = [np.array([0.0, np.log(w / d)]) for w in (0.1, 1.6)]
-    return learn_relevance(
-        lambda covariance: sample.evidence(covariance, "fisher"),
-        Parametric(1),
-        Parametric(d),
-        starts,
-        spread=spread,
-    )
+    single, many = Parametric(1), Parametric(d)
+    return learn_relevance(sample, "fisher", single, many, starts, spread=spread, seed=0)
+
+
+def test_a_part_of_the_rows_gives_about_the_curvature_of_all(monkeypatch):
+    X, y = make_waveform(400, random_state=0)
+    whole = dict(learned(X[:, 5:13], y % 2).spreads)
+    monkeypatch.setattr(bayes, "_CURVATURE_ROWS", 10_000)
+    part = dict(learned(X[:, 5:13], y % 2).spreads)
+    common = sorted(whole.keys() & part.keys())
+    gains = np.array([[table[s] - table[0.0] for s in common] for table in (whole, part)])
+    assert np.max(np.abs(gains[0] - gains[1])) < 0.2 * np.max(np.abs(gains[1]))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -34,6 +34,7 @@ SPREADS = (0.5, 1.0, 2.0, 3.0)  # standard deviations of log w_k about their com
 _SCREEN = 5  # iterations after which the best start goes on alone
 _NEAR = 1e-3  # distance from a bound that counts as being there
 _STEP = 1e-3  # of the differences that give the curvature
+_CURVATURE_ROWS = 250  # rows that are enough for it
 _SCALE_SD, _WEIGHT_SD = 3.0, 1.5  # of the prior on log amplitudes, and on the common log w
 _WEIGHT_MEAN = 0.5  # over d: the common w at the centre of its prior, for standardised features
 
@@ -150,18 +151,20 @@ class TiedPrior:
         return objective
 
 
-def marginal(objective: Objective, climb: Climb, prior: TiedPrior) -> float:
+def marginal(evidence: Objective, climb: Climb, prior: TiedPrior, *, share: float = 1.0) -> float:
     """log of the integral of evidence times prior over theta, by Laplace's approximation.
 
-    Curvature by differences of the gradient: p evaluations. Directions less curved than the prior
-    alone would be (not a maximum, or at a bound) count as the prior's.
+    Curvature by differences of the gradient, p evaluations of ``evidence``, which may be that of a
+    ``share`` of the rows. Directions less curved than the prior alone would be (not a maximum, or
+    at a bound) count as the prior's.
     """
     theta = climb.theta
-    here = objective(theta)[1]
+    here = evidence(theta)[1]
     steps = _STEP * np.eye(len(theta))
-    H = np.array([(here - objective(theta + step)[1]) / _STEP for step in steps])
+    H = np.array([(here - evidence(theta + step)[1]) / (_STEP * share) for step in steps])
     scale = np.linalg.cholesky(np.linalg.inv(prior.precision))  # prior in unit coordinates
-    curvature = np.maximum(np.linalg.eigvalsh(scale.T @ (0.5 * (H + H.T)) @ scale), 1.0)
+    excess = np.linalg.eigvalsh(scale.T @ (0.5 * (H + H.T)) @ scale)
+    curvature = 1 + np.maximum(excess, 0.0)
     log_det = float(np.sum(np.log(curvature))) + float(np.linalg.slogdet(prior.precision)[1])
     return climb.value + 0.5 * len(theta) * math.log(2 * math.pi) - 0.5 * log_det
 
@@ -177,47 +180,6 @@ class Learned:
     theta: np.ndarray
     climbs: list[Climb]
     spreads: list[tuple[float, float]]
-
-
-def learn_relevance(
-    evidence: Callable[[Parametric], Objective],
-    single: Parametric,
-    many: Parametric,
-    starts: Sequence[np.ndarray],
-    *,
-    spread: float | None,
-) -> Learned:
-    """One width per feature if the marginal likelihood supports it, one for all otherwise.
-
-    ``starts`` are those of the single width; the many start from where it ends, and from the first.
-    Spreads grow while the marginal likelihood does; a spread s itself has the prior density
-    exp(-s^2/2). A ``spread`` given is taken as it is.
-    """
-    d = many.n_weights
-    prior = TiedPrior.of(single, d, 0.0)
-    objective = prior.on_top_of(evidence(single))
-    climbs = maximise(objective, starts, single.bounds)
-    best = Learned(single, climbs[0].theta, climbs, [])
-    record = []
-    if spread is None:
-        record.append((0.0, marginal(objective, climbs[0], prior)))
-    highest = record[0][1] if record else -math.inf
-    begin = [np.append(at[:-1], np.full(d, at[-1])) for at in (climbs[0].theta, starts[0])]
-    objective = evidence(many)
-    for candidate in SPREADS if spread is None else [spread]:
-        prior = TiedPrior.of(many, d, candidate)
-        climbs = maximise(prior.on_top_of(objective), begin, many.bounds)
-        begin = [climbs[0].theta]
-        value = 0.0
-        if spread is None:
-            value = marginal(prior.on_top_of(objective), climbs[0], prior) - 0.5 * candidate**2
-            record.append((candidate, value))
-        log.info("spread %.3g of the log weights: log marginal likelihood %.6g", candidate, value)
-        if value > highest:
-            highest, best = value, Learned(many, climbs[0].theta, climbs, [])
-        elif best.covariance is many or candidate >= 1:
-            break
-    return replace(best, spreads=record)
 
 
 @dataclass(frozen=True)
@@ -257,6 +219,55 @@ class Sample:
             indicator=xp.take(self.indicator, rows, axis=0),
             weights=self.weights.take(rows),
         )
+
+
+def learn_relevance(
+    sample: Sample,
+    kind: str,
+    single: Parametric,
+    many: Parametric,
+    starts: Sequence[np.ndarray],
+    *,
+    spread: float | None,
+    seed: int,
+) -> Learned:
+    """One width per feature if the marginal likelihood supports it, one for all otherwise.
+
+    ``starts`` are those of the single width; the many start from where it ends, and from the first.
+    Spreads grow while the marginal likelihood does; a spread s itself has the prior density
+    exp(-s^2/2). A ``spread`` given is taken as it is.
+    """
+    d = many.n_weights
+    n = sample.X.shape[0]
+    part = sample if n <= _CURVATURE_ROWS else sample.thinned(_CURVATURE_ROWS, seed)
+    share = part.weights.total / sample.weights.total
+
+    def judged(covariance: Parametric, climb: Climb, prior: TiedPrior) -> float:
+        return marginal(part.evidence(covariance, kind), climb, prior, share=share)
+
+    prior = TiedPrior.of(single, d, 0.0)
+    climbs = maximise(prior.on_top_of(sample.evidence(single, kind)), starts, single.bounds)
+    best = Learned(single, climbs[0].theta, climbs, [])
+    record = []
+    if spread is None:
+        record.append((0.0, judged(single, climbs[0], prior)))
+    highest = record[0][1] if record else -math.inf
+    begin = [np.append(at[:-1], np.full(d, at[-1])) for at in (climbs[0].theta, starts[0])]
+    evidence = sample.evidence(many, kind)
+    for candidate in SPREADS if spread is None else [spread]:
+        prior = TiedPrior.of(many, d, candidate)
+        climbs = maximise(prior.on_top_of(evidence), begin, many.bounds)
+        begin = [climbs[0].theta]
+        value = 0.0
+        if spread is None:
+            value = judged(many, climbs[0], prior) - 0.5 * candidate**2
+            record.append((candidate, value))
+            log.info("spread %.3g of log w: log marginal likelihood %.6g", candidate, value)
+        if value > highest:
+            highest, best = value, Learned(many, climbs[0].theta, climbs, [])
+        elif best.covariance is many or candidate >= 1:
+            break
+    return replace(best, spreads=record)
 
 
 def score(K: Array, Y: Array, weights: Weights) -> Ridge:

@@ -35,10 +35,11 @@ KERNELS = ("rbf", "linear")
 SOLVERS = ("direct", "em")
 PROBABILITIES = ("loo", "noise_model")
 
+_OR_OBJECT = " or a kernel of sklearn.gaussian_process"
 _EXACT_ROWS = 3000  # distinct rows up to which all are in the kernel unless n_inducing says more
 _INDUCING = 300
 _SCREEN_ROWS = 1500  # rows on which the starts of a larger fit compete
-_PRICE_ROWS = 500  # rows that price the grid of starts: w d and log rho, for unit variances
+_PRICE_ROWS = 300  # rows that price the grid of starts: w d and log rho, for unit variances
 _WIDTH_FACTORS = 0.1 * 4.0 ** np.arange(6)
 _LOG_AMPLITUDES = (0.0, 3.0)
 
@@ -194,8 +195,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         learned = self._learn(sample, rng)
         decisions = self._fit_scores(sample, learned)
         self._keep(sample, learned)
-        xp = _array.namespace(decisions)
-        decisions = xp.take(decisions, _array.indices(group, decisions), axis=0)
+        rows = _array.indices(group, decisions)
+        decisions = _array.namespace(decisions).take(decisions, rows, axis=0)
         if dropped is not None:  # a row of weight 0 is not part of the fit
             absent = self._decide(self._raw_scores(dropped))
             decisions = interleave(decisions, absent, kept)
@@ -204,8 +205,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
 
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, KernelOfSklearn):
-            also = " or a kernel of sklearn.gaussian_process"
-            validation.one_of("kernel", self.kernel, KERNELS, also=also)
+            validation.one_of("kernel", self.kernel, KERNELS, also=_OR_OBJECT)
         validation.one_of("evidence", self.evidence, tuple(EVIDENCE))
         validation.one_of("solver", self.solver, SOLVERS)
         validation.one_of("probability", self.probability, PROBABILITIES)
@@ -240,8 +240,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
                 )
         if self.kernel == "linear" and self.n_inducing is not None:
             raise ValueError(
-                "n_inducing has no meaning with kernel='linear', which is exact at the cost of "
-                "the number of features; leave it at None."
+                "n_inducing has no meaning with kernel='linear', which is exact; leave it at None."
             )
         if self.solver == "em":
             refused = {"kernel": "linear", "evidence": "lssvm"}
@@ -267,8 +266,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         if self.solver == "em" and not weights.uniform:
             raise ValueError("solver='em' takes no sample_weight; use solver='direct'.")
         n_classes = self.classes_.shape[0]
-        distinct = Distinct.rows(X)
-        first, group = distinct.split(_array.to_numpy(index), n_classes)
+        first, group = Distinct.rows(X).split(_array.to_numpy(index), n_classes)
         if self.solver == "em":
             first = group = np.arange(X.shape[0])
         copies = np.bincount(group, weights=_array.to_numpy(weights.frequency))
@@ -335,11 +333,13 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             starts = [np.append(start[:-1], np.full(d, start[-1])) for start in starts]
             return self._climb(sample, many, starts, rng)
         return bayes.learn_relevance(
-            lambda covariance: sample.evidence(covariance, self.evidence),
+            sample,
+            self.evidence,
             single,
             many,
             starts,
             spread=None if self.hyperprior == "auto" else float(self.hyperprior),
+            seed=rng.randint(np.iinfo(np.int32).max),
         )
 
     def _starts(
@@ -396,7 +396,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self._fitted_kernel = FittedKernel(
             covariance, theta, sample.columns, sample.shift, sample.scale
         )
-        self.log_evidence_ = sample.evidence(covariance, self.evidence)(theta)[0]
+        self.log_evidence_ = sample.evidence(covariance, self.evidence).value(theta)
         self.hyperprior_ = dict(learned.spreads)
         self.restarts_ = learned.climbs
         self.status_ = learned.climbs[0].ending
