@@ -11,7 +11,6 @@ from sklearn.metrics import roc_auc_score
 
 from fisherkit import BayesianFisherClassifier, bayes, em
 from fisherkit.bayes import (
-    SPREADS,
     Climb,
     Ending,
     Sample,
@@ -211,12 +210,12 @@ def learned(X, y, spread=None):
 
 def test_a_part_of_the_rows_gives_about_the_curvature_of_all(monkeypatch):
     X, y = make_waveform(400, random_state=0)
-    whole = dict(learned(X[:, 5:13], y % 2).spreads)
-    monkeypatch.setattr(bayes, "_CURVATURE_ROWS", 10_000)
-    part = dict(learned(X[:, 5:13], y % 2).spreads)
+    whole = learned(X[:, 5:13], y % 2).spreads
+    monkeypatch.setattr(bayes, "_CURVATURE_ROWS", 300)
+    part = learned(X[:, 5:13], y % 2).spreads
     common = sorted(whole.keys() & part.keys())
     gains = np.array([[table[s] - table[0.0] for s in common] for table in (whole, part)])
-    assert np.max(np.abs(gains[0] - gains[1])) < 0.2 * np.max(np.abs(gains[1]))
+    assert np.max(np.abs(gains[0] - gains[1])) < 3
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -226,8 +225,7 @@ def test_the_relevant_feature_comes_first(seed):
     assert found.covariance == Parametric(11)
     w = found.theta[1:]
     assert np.argmax(w) == 0 and w[0] - np.max(w[1:]) > np.log(20)
-    best = max(found.spreads, key=lambda pair: pair[1])
-    assert best[0] > 0
+    assert max(found.spreads, key=found.spreads.get) > 0
 
 
 def test_features_that_matter_alike_or_not_at_all_share_one_width():
@@ -239,28 +237,30 @@ def test_features_that_matter_alike_or_not_at_all_share_one_width():
         nothing = rng.permutation(np.arange(60) % 2)
         for y in (alike, nothing):
             found = learned(X, y)
-            assert found.spreads[0][0] == 0.0
-            best = max(found.spreads, key=lambda pair: pair[1])
-            assert (best[0] == 0.0) == (found.covariance == Parametric(1))
-            assert len(found.theta) == (2 if best[0] == 0.0 else 6)
-            single += best[0] == 0.0
+            best = max(found.spreads, key=found.spreads.get)
+            assert (best == 0.0) == (found.covariance == Parametric(1))
+            assert len(found.theta) == (2 if best == 0.0 else 6)
+            single += best == 0.0
     assert single >= 10
 
 
 def test_a_spread_that_is_given_is_taken_and_nothing_compared():
     X, y = make_overlap(60, random_state=0)
     found = learned(X, y, spread=1.0)
-    assert found.spreads == [] and found.covariance == Parametric(2)
+    assert found.spreads == {} and found.covariance == Parametric(2)
     prior = TiedPrior.of(Parametric(2), 2, 1.0)
     sample = sample_of((X - X.mean(axis=0)) / X.std(axis=0), y)
     objective = prior.on_top_of(sample.evidence(Parametric(2), "fisher"))
     assert np.max(np.abs(objective(found.theta)[1])) < 0.1
 
 
-def test_spreads_compared_are_a_beginning_of_the_list():
-    X, y = make_relevance(60, n_irrelevant=3, random_state=0)
-    tried = [spread for spread, _ in learned(X, y).spreads]
-    assert tried == [0.0, *SPREADS][: len(tried)]
+def test_larger_spreads_are_tried_while_they_are_better_and_a_smaller_one_in_doubt():
+    X, y = make_relevance(60, n_irrelevant=10, random_state=0)
+    clear = learned(X, y).spreads
+    assert {0.0, 1.0, 2.0} <= clear.keys() and 0.5 not in clear
+    rng = np.random.default_rng(0)
+    doubtful = learned(rng.normal(size=(60, 5)), np.arange(60) % 2).spreads
+    assert {0.0, 0.5, 1.0} <= doubtful.keys() and 3.0 not in doubtful
 
 
 def test_a_tiny_spread_is_one_width():

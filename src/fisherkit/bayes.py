@@ -30,11 +30,12 @@ from fisherkit.weights import Weights
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
-SPREADS = (0.5, 1.0, 2.0, 3.0)  # standard deviations of log w_k about their common value
+SMALLER, MIDDLE, LARGER = 0.5, 1.0, (2.0, 3.0)  # spreads of log w_k about their common value
 _SCREEN = 5  # iterations after which the best start goes on alone
 _NEAR = 1e-3  # distance from a bound that counts as being there
 _STEP = 1e-3  # of the differences that give the curvature
-_CURVATURE_ROWS = 250  # rows that are enough for it
+_CURVATURE_ROWS = 500  # rows that are enough for it
+_CLEAR = 3.0  # gain in log marginal likelihood that speaks for many widths beyond doubt
 _SCALE_SD, _WEIGHT_SD = 3.0, 1.5  # of the prior on log amplitudes, and on the common log w
 _WEIGHT_MEAN = 0.5  # over d: the common w at the centre of its prior, for standardised features
 
@@ -173,13 +174,13 @@ def marginal(evidence: Objective, climb: Climb, prior: TiedPrior, *, share: floa
 class Learned:
     """Kernel parameters, how they were found, and the spreads of log w that were compared.
 
-    ``spreads`` holds pairs (spread, log marginal likelihood).
+    ``spreads`` has the log marginal likelihood of each.
     """
 
     covariance: Covariance
     theta: np.ndarray
     climbs: list[Climb]
-    spreads: list[tuple[float, float]]
+    spreads: dict[float, float]
 
 
 @dataclass(frozen=True)
@@ -233,41 +234,48 @@ def learn_relevance(
 ) -> Learned:
     """One width per feature if the marginal likelihood supports it, one for all otherwise.
 
-    ``starts`` are those of the single width; the many start from where it ends, and from the first.
-    Spreads grow while the marginal likelihood does; a spread s itself has the prior density
-    exp(-s^2/2). A ``spread`` given is taken as it is.
+    ``starts`` are those of the single width; the many start from where it ends. A spread s of the
+    log weights has itself the prior density exp(-s^2/2). It is 1 first, then larger while that is
+    better, and smaller if 1 has no clear advantage. A ``spread`` given is taken as it is.
     """
-    d = many.n_weights
-    n = sample.X.shape[0]
+    d, n = many.n_weights, sample.X.shape[0]
     part = sample if n <= _CURVATURE_ROWS else sample.thinned(_CURVATURE_ROWS, seed)
     share = part.weights.total / sample.weights.total
-
-    def judged(covariance: Parametric, climb: Climb, prior: TiedPrior) -> float:
-        return marginal(part.evidence(covariance, kind), climb, prior, share=share)
-
     prior = TiedPrior.of(single, d, 0.0)
     climbs = maximise(prior.on_top_of(sample.evidence(single, kind)), starts, single.bounds)
-    best = Learned(single, climbs[0].theta, climbs, [])
-    record = []
-    if spread is None:
-        record.append((0.0, judged(single, climbs[0], prior)))
-    highest = record[0][1] if record else -math.inf
-    begin = [np.append(at[:-1], np.full(d, at[-1])) for at in (climbs[0].theta, starts[0])]
+    top = climbs[0].theta
+    begin = np.append(top[:-1], np.full(d, top[-1]))
     evidence = sample.evidence(many, kind)
-    for candidate in SPREADS if spread is None else [spread]:
-        prior = TiedPrior.of(many, d, candidate)
-        climbs = maximise(prior.on_top_of(evidence), begin, many.bounds)
-        begin = [climbs[0].theta]
-        value = 0.0
-        if spread is None:
-            value = judged(many, climbs[0], prior) - 0.5 * candidate**2
-            record.append((candidate, value))
-            log.info("spread %.3g of log w: log marginal likelihood %.6g", candidate, value)
-        if value > highest:
-            highest, best = value, Learned(many, climbs[0].theta, climbs, [])
-        elif best.covariance is many or candidate >= 1:
+    found: dict[float, list[Climb]] = {0.0: climbs}
+    record: dict[float, float] = {}
+
+    def judge(covariance: Parametric, spread: float, prior: TiedPrior) -> float:
+        curvature = part.evidence(covariance, kind)
+        record[spread] = marginal(curvature, found[spread][0], prior, share=share) - spread**2 / 2
+        log.info("spread %.3g of log w: log marginal likelihood %.6g", spread, record[spread])
+        return record[spread]
+
+    def climb(spread: float) -> TiedPrior:
+        prior = TiedPrior.of(many, d, spread)
+        found[spread] = maximise(prior.on_top_of(evidence), [begin], many.bounds)
+        return prior
+
+    if spread is not None:
+        climb(spread)
+        return Learned(many, found[spread][0].theta, found[spread], {})
+    none = judge(single, 0.0, prior)
+    value = judge(many, MIDDLE, climb(MIDDLE))
+    best = MIDDLE
+    for larger in LARGER if value > none else ():
+        begin = found[best][0].theta
+        if judge(many, larger, climb(larger)) < record[best]:
             break
-    return replace(best, spreads=record)
+        best = larger
+    if best == MIDDLE and value < none + _CLEAR:
+        judge(many, SMALLER, climb(SMALLER))
+    best = max(record, key=lambda spread: record[spread])
+    covariance = many if best > 0 else single
+    return Learned(covariance, found[best][0].theta, found[best], record)
 
 
 def score(K: Array, Y: Array, weights: Weights) -> Ridge:

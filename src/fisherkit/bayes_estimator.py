@@ -369,7 +369,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         """From all starts, which compete on a part of the rows where there are many."""
         if self.solver == "em":
             climbs = em.compete(covariance, sample, starts)
-            return bayes.Learned(covariance, climbs[0].theta, climbs, [])
+            return bayes.Learned(covariance, climbs[0].theta, climbs, {})
         losers: list[bayes.Climb] = []
         if sample.X.shape[0] > 2 * _SCREEN_ROWS and len(starts) > 1:
             part = sample.thinned(_SCREEN_ROWS, rng.randint(np.iinfo(np.int32).max))
@@ -379,7 +379,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             starts, losers = [found[0].theta], found[1:]
         objective = sample.evidence(covariance, self.evidence)
         climbs = bayes.maximise(objective, starts, covariance.bounds) + losers
-        return bayes.Learned(covariance, climbs[0].theta, climbs, [])
+        return bayes.Learned(covariance, climbs[0].theta, climbs, {})
 
     def _object_starts(self, rng: np.random.RandomState) -> tuple[KernelObject, list[np.ndarray]]:
         """The kernel as given, and random points within its bounds."""
@@ -397,7 +397,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             covariance, theta, sample.columns, sample.shift, sample.scale
         )
         self.log_evidence_ = sample.evidence(covariance, self.evidence).value(theta)
-        self.hyperprior_ = dict(learned.spreads)
+        self.hyperprior_ = dict(sorted(learned.spreads.items()))
         self.restarts_ = learned.climbs
         self.status_ = learned.climbs[0].ending
         self.kernel_: Any = None
