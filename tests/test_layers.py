@@ -17,9 +17,12 @@ LAYERS = [
     ["criteria", "decompose"],
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners"),
-        *("bayes", "committee", "blocks"),
+        *("bayes", "likelihood", "committee", "blocks"),
     ],
-    ["validation", "kernel_model", "estimators", "sparse_estimators", "model_selection"],
+    [
+        *("validation", "kernel_model", "estimators", "sparse_estimators"),
+        *("committee_estimator", "model_selection"),
+    ],
     ["datasets", "plots", "report", "cli"],
     ["__init__"],
 ]

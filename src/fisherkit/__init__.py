@@ -1,11 +1,13 @@
 """Kernel discriminants that tune themselves."""
 
+from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "FisherCommitteeClassifier",
     "ForwardFisherClassifier",
     "KernelFisherClassifier",
     "KernelRidgeCV",

@@ -12,7 +12,7 @@ costs under 3 % of the decomposition that follows and saves n^2 numbers of memor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +40,8 @@ class Kernel:
     name : str or callable
         One of `KERNELS`, or a function of two rows as in scikit-learn's ``KernelRidge``.
     gamma, degree, coef0 : float
-        Used by the kernels that have them, ignored by the others.
+        Used by the kernels that have them, ignored by the others; a callable is given gamma where
+        it is a number.
     params : mapping
         Extra arguments of a callable.
     """
@@ -70,7 +71,7 @@ class Kernel:
     def arguments(self) -> dict[str, Any]:
         """The arguments that scikit-learn's function of this kernel takes."""
         if callable(self.name):
-            return dict(self.params)
+            return dict(self.params) | ({} if self.gamma is None else {"gamma": self.gamma})
         named = {
             "gamma": (self.gamma, _WITH_GAMMA),
             "degree": (self.degree, _WITH_DEGREE),
@@ -100,6 +101,17 @@ class Kernel:
             )
             return _array.like(values, X)
         return pairwise_kernels(X, Y, self.name, **self.arguments)
+
+    def blocks(self, X: Array, Y: Array, gammas: Iterable[float | None]) -> Iterator[Array]:
+        """The block for each gamma in turn; the distances behind them are found once."""
+        distances = None
+        if self.name in _STATIONARY:
+            distances = replace(self, gamma=1.0).exponent(X, Y)
+        for gamma in gammas:
+            if distances is None:
+                yield replace(self, gamma=gamma).block(X, Y)
+            else:
+                yield _array.exp_in_place(distances * gamma)
 
     def exponent(self, X: Array, Y: Array) -> Array:
         """log k(x, y) of a stationary kernel: -gamma times the distance; (n, m)."""
@@ -325,6 +337,13 @@ def reference_width(X: Array, weight: Array, kernel: Kernel) -> float:
     # Half of the digits: see `_rough_mean`.
     mantissa, exponent = math.frexp(_reciprocal(spread))
     return math.ldexp(round(mantissa * 2**26), exponent - 26)
+
+
+def length(kernel: Kernel, gamma: float | None) -> float:
+    """The width of a kernel: 1/sqrt(2 gamma) for rbf, 1/gamma otherwise; nan without a gamma."""
+    if gamma is None:
+        return math.nan
+    return (2 * gamma) ** -0.5 if kernel.name == "rbf" else 1 / gamma
 
 
 def width_step(kernel: Kernel) -> float:
