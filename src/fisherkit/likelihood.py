@@ -25,7 +25,8 @@ from fisherkit.weights import Weights
 _SHRINK = 0.05  # of stacked weights towards the average
 _ROUNDING = 16  # units of roundoff in a centred score that mean nothing
 _MAX_STEPS = 100
-_CONVERGED = 1e-14  # squared Newton decrement: the step that follows leaves rounding
+_CERTAIN = 1e-10  # squared Newton decrement below which values are rounding, and steps right
+_CONVERGED = 1e-12  # squared Newton decrement: the step that follows leaves rounding
 _NATS = 2.0  # gain in log-likelihood that noise reaches about once in twenty times
 
 
@@ -95,16 +96,16 @@ class Likelihood:
         ones = xp.ones_like(Z[0, 0, :])
         theta = xp.concat([SLOPE_BOUNDS[0] * ones[None, :], self.prior[:, None] * ones], axis=0)
         fixed = self.share @ self.target, self._mean(xp.sum(self.target[:, :, None] * Z, axis=1))
-        step, length, value = xp.zeros_like(theta), ones, ones * math.inf
+        step, length, value, decrement = xp.zeros_like(theta), ones, ones * math.inf, ones
         for _ in range(_MAX_STEPS):
             trial = theta + length * step
             new, gradient, hessian = self._derivatives(Z, trial, fixed)
-            better = new <= value + 4 * _array.eps(Z) * xp.abs(new)
+            better = (new <= value) | (decrement <= _CERTAIN)
+            fresh, longest, promise = _bounded_step(trial, gradient, hessian)
             theta, value = xp.where(better, trial, theta), xp.where(better, new, value)
-            fresh, longest, decrement = _bounded_step(trial, gradient, hessian)
             step, length = xp.where(better, fresh, step), xp.where(better, longest, 0.5 * length)
-            finished = (better & (decrement <= _CONVERGED)) | (length < 1e-12)
-            if bool(xp.all(finished)):
+            decrement = xp.where(better, promise, decrement)
+            if bool(xp.all(decrement <= _CONVERGED)):
                 break
         theta = theta + length * step
         return Calibration(theta[0, :], theta[1:, :], value)
@@ -198,9 +199,10 @@ def _log_normaliser(U: Array) -> tuple[Array, Array]:
     """log(1 + e^u) and its derivative for one logit (n, 1, q); log sum e^u for more; (n, q)."""
     xp = _array.namespace(U)
     if U.shape[1] == 1:
-        t = xp.exp(-xp.abs(U))
-        P = xp.where(U >= 0, xp.ones_like(t), t) / (1 + t)
-        return (xp.where(U > 0, U, xp.zeros_like(U)) + xp.log1p(t))[:, 0, :], P
+        t = xp.exp(-xp.abs(U))  # never overflows
+        total = 1 + t
+        P = xp.where(U >= 0, xp.ones_like(t), t) / total
+        return (xp.log(total) + xp.clip(U, 0.0, None))[:, 0, :], P
     top = xp.max(U, axis=1, keepdims=True)
     mass = xp.exp(U - top)
     total = xp.sum(mass, axis=1, keepdims=True)
