@@ -25,6 +25,7 @@ from fisherkit.weights import Weights
 _SHRINK = 0.05  # of stacked weights towards the average
 _ROUNDING = 16  # units of roundoff in a centred score that mean nothing
 _MAX_STEPS = 100
+_DAMPING = 1e-12  # of the Hessian, relative to the largest it may have
 _CERTAIN = 1e-10  # squared Newton decrement below which values are rounding, and steps right
 _CONVERGED = 1e-12  # squared Newton decrement: the step that follows leaves rounding
 _NATS = 2.0  # gain in log-likelihood that noise reaches about once in twenty times
@@ -96,12 +97,19 @@ class Likelihood:
         ones = xp.ones_like(Z[0, 0, :])
         theta = xp.concat([SLOPE_BOUNDS[0] * ones[None, :], self.prior[:, None] * ones], axis=0)
         fixed = self.share @ self.target, self._mean(xp.sum(self.target[:, :, None] * Z, axis=1))
+        # Saturated logits have no curvature, nor have scores that are all zero.
+        square = self._mean(xp.sum(Z * Z, axis=1))
+        damping = xp.concat(
+            [xp.where(square > 0, _DAMPING * square, ones)[None, :], 0 * theta[1:, :] + _DAMPING],
+            axis=0,
+        )
+        damping = damping.T[:, :, None] * _array.like(np.eye(theta.shape[0]), Z)
         step, length, value, decrement = xp.zeros_like(theta), ones, ones * math.inf, ones
         for _ in range(_MAX_STEPS):
             trial = theta + length * step
             new, gradient, hessian = self._derivatives(Z, trial, fixed)
             better = (new <= value) | (decrement <= _CERTAIN)
-            fresh, longest, promise = _bounded_step(trial, gradient, hessian)
+            fresh, longest, promise = _bounded_step(trial, gradient, hessian + damping)
             theta, value = xp.where(better, trial, theta), xp.where(better, new, value)
             step, length = xp.where(better, fresh, step), xp.where(better, longest, 0.5 * length)
             decrement = xp.where(better, promise, decrement)
@@ -217,25 +225,15 @@ def _bounded_step(
     lower, upper = SLOPE_BOUNDS
     a = theta[0, :]
     g = gradient.T[:, :, None]
-    # A Hessian without curvature in a belongs to scores that are all zero: a stays where it is.
-    flat = hessian[:, 0, 0] <= 0
-    hessian = hessian + _corner(flat, hessian)
     full = -xp.linalg.solve(hessian, g)[:, :, 0].T
     alone = -xp.linalg.solve(hessian[:, 1:, 1:], g[:, 1:, :])[:, :, 0].T
     alone = xp.concat([xp.zeros_like(a)[None, :], alone], axis=0)
     outward = ((a <= lower * (1 + 1e-9)) & (full[0, :] < 0)) | (
         (a >= upper * (1 - 1e-9)) & (full[0, :] > 0)
     )
-    step = xp.where(outward | flat, alone, full)
+    step = xp.where(outward, alone, full)
     move = step[0, :]
     room = xp.where(move < 0, lower - a, upper - a)
     safe = xp.where(move == 0, xp.ones_like(move), move)
     longest = xp.where(move == 0, xp.ones_like(move), xp.clip(room / safe, 0.0, 1.0))
     return step, longest, -xp.sum(step * gradient, axis=0)
-
-
-def _corner(flag: Array, hessian: Array) -> Array:
-    """One in the first corner of the flagged matrices (q, m, m), zero elsewhere."""
-    xp = _array.namespace(hessian)
-    first = _array.like(np.arange(hessian.shape[1]) == 0, hessian)
-    return xp.astype(flag, hessian.dtype)[:, None, None] * first[:, None] * first[None, :]
