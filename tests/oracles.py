@@ -279,7 +279,7 @@ def slope(scores, y, w=None, loss_weight=None):
 
 
 def cross_entropy(logits, target, share):
-    """Mean over rows of -sum_k target_k log softmax(logits)_k; logits and target are (n, classes)."""
+    """Mean over rows of -sum_k target_k log softmax(logits)_k; both (n, classes)."""
     return float(share @ (logsumexp(logits, axis=1) - np.sum(target * logits, axis=1)))
 
 
@@ -323,7 +323,9 @@ def calibrate(Z, target, share):
         if np.isclose(a, bound, rtol=1e-6) and side * gradient(bound, rough[1:])[0] >= 0:
             fixed = bound
     if fixed is None:
-        found = root(lambda t: gradient(t[0] / scale, t[1:]) / [scale, *np.ones(size)], rough, tol=1e-14)
+        found = root(
+            lambda t: gradient(t[0] / scale, t[1:]) / [scale, *np.ones(size)], rough, tol=1e-14
+        )
         a, b = found.x[0] / scale, found.x[1:]
     else:
         a, b = fixed, root(lambda t: gradient(fixed, t)[1:], rough[1:], tol=1e-14).x

@@ -84,7 +84,9 @@ def test_the_committee_equals_one_built_on_refits(n_classes, combine):
 def test_weights_and_costs_enter_as_in_refits(n_classes, penalty):
     X, y = oracles.noisy_classes(26, n_classes, d=3, seed=3)
     new = new_rows(X)
-    w = np.random.default_rng(0).integers(1, 4, size=len(X)) * np.where(np.arange(len(X)) % 5, 1, 0.5)
+    w = np.random.default_rng(0).integers(1, 4, size=len(X)) * np.where(
+        np.arange(len(X)) % 5, 1, 0.5
+    )
     cost = {k: 1.0 + 0.7 * k for k in range(n_classes)}
     c = np.array([cost[k] for k in y])
     model = FisherCommitteeClassifier(n_widths=2, class_weight=cost, penalty=penalty)
@@ -169,7 +171,11 @@ def test_scores_of_nothing_leave_the_class_shares(n_classes):
     y = np.repeat(np.arange(n_classes), np.arange(10, 10 + 5 * n_classes, 5))
     likelihood = likelihood_of(y)
     k = likelihood.target.shape[1]
-    for Z in (np.zeros((len(y), k, 2)), 1e-16 * np.ones((len(y), k, 2)), 1e-200 * np.ones((len(y), k, 2))):
+    for Z in (
+        np.zeros((len(y), k, 2)),
+        1e-16 * np.ones((len(y), k, 2)),
+        1e-200 * np.ones((len(y), k, 2)),
+    ):
         found = likelihood.calibrate(Z)
         np.testing.assert_allclose(found.offset, likelihood.prior[:, None] * [1, 1], rtol=1e-12)
         assert np.all(np.isfinite(found.slope))

@@ -157,7 +157,7 @@ class _Pricing:
         some = _array.indices(kept, Z)
         a, b = xp.take(calibration.slope, some, axis=0), xp.take(calibration.offset, some, axis=1)
         logits = a * xp.take(Z, some, axis=2) + b[None, :, :]
-        coef, intercept = path.coefficients(mus[kept])
+        coef, intercept = path.coefficients(list(mus[kept]))
         log.info(
             "gamma %.4g: calibrated leave-one-out log-loss %.6g at mu %.4g (%s, rank %d)",
             math.nan if gamma is None else gamma,
@@ -189,7 +189,9 @@ class _Pricing:
         seen = np.concatenate([log_weight, *(rung.log_weight for rung in self.rungs)])
         if self.combine == "stack":
             return log_weight >= np.sort(seen)[-_STACKED:][0]
-        return log_weight >= seen.max() + (math.log(self.min_weight) if self.min_weight else -np.inf)
+        return log_weight >= seen.max() + (
+            math.log(self.min_weight) if self.min_weight else -np.inf
+        )
 
 
 def assemble(
@@ -288,7 +290,9 @@ def table(committee: Committee, kernels: Sequence[tuple[str, Kernel]]) -> np.nda
     offsets = ["offset"] if k == 1 else [f"offset_{c}" for c in range(k)]
     longest = max(len(name) for name, _ in kernels)
     numbers = ["width", "gamma", "mu", "unit", "weight", "slope", *offsets, "loo_log_loss"]
-    rows = np.empty(len(committee.weights), [("kernel", f"U{longest}"), *((f, float) for f in numbers)])
+    rows = np.empty(
+        len(committee.weights), [("kernel", f"U{longest}"), *((f, float) for f in numbers)]
+    )
     for part, rung in zip(_per_rung(rungs, np.arange(len(rows))), rungs, strict=True):
         name, kernel = kernels[rung.family]
         own = rows[part[0] : part[-1] + 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -16,6 +16,13 @@ from fisherkit.kernel_model import PENALTIES, DecisionMixin, KernelModel, interl
 from fisherkit.kernels import KERNELS, Gram, Kernel, reference_width, width_step
 
 NAMES = tuple(name for name in KERNELS if name != "precomputed")
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The table of members: NumPy whatever the namespace of X, in which arrays must be."""
+
+    members: np.ndarray
 
 
 class FisherCommitteeClassifier(DecisionMixin, KernelModel):
@@ -147,6 +154,10 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     def _pairwise(self) -> bool:
         return False
 
+    @property
+    def members_(self) -> np.ndarray:
+        return self._record.members
+
     def fit(self, X, y, sample_weight=None):
         """Price every member, weigh them, and add them up.
 
@@ -255,8 +266,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         kept: np.ndarray,
     ) -> None:
         flat = found.intercept.shape[0] == 1
-        self.members_ = committee.table(found, list(zip(names, kernels, strict=True)))
-        self.weights_ = found.weights
+        self._record = _Record(committee.table(found, list(zip(names, kernels, strict=True))))
+        self.weights_ = _array.like(found.weights, X)
         self.effective_members_ = found.effective_members
         self.status_ = found.status
         self.intercept_ = found.intercept[0] if flat else found.intercept

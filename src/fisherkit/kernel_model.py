@@ -278,7 +278,7 @@ class DecisionMixin(ClassifierMixin):
         return coding.decode(self.classes_, coding.winners(decisions))
 
     def predict_proba(self, X):
-        """Probability of each class, calibrated on decisions about held-out rows; (n, n_classes)."""
+        """Probability of each class, calibrated on held-out rows; (n, n_classes)."""
         decisions, dtype = self._scores(X, "predict_proba")
         p = _array.cast(probabilities(decisions, self._slope), dtype)
         return favour(p, coding.winners(decisions))

@@ -217,9 +217,7 @@ def _log_normaliser(U: Array) -> tuple[Array, Array]:
     return (xp.log(total) + top)[:, 0, :], mass / total
 
 
-def _bounded_step(
-    theta: Array, gradient: Array, hessian: Array
-) -> tuple[Array, Array, Array]:
+def _bounded_step(theta: Array, gradient: Array, hessian: Array) -> tuple[Array, Array, Array]:
     """Newton steps (1 + k, q), how far they may go before a leaves its bounds, and g'H^-1 g."""
     xp = _array.namespace(theta)
     lower, upper = SLOPE_BOUNDS

@@ -161,7 +161,6 @@ class RidgePath:
 
     def at(self, mu: float) -> Ridge:
         """The fit at one mu; O(n r k)."""
-        xp = _array.namespace(self.Y)
         form = self.canonical
         c = form.shrinkage(mu)
         coef, intercept = self.coefficients([mu])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 
 from fisherkit import crossfit, forward, validation
@@ -27,7 +28,7 @@ _WIDTHS = range(-3, 4)  # half octaves about the reference width
 _MOST_TERMS = 200  # of a forward selection that is not told otherwise
 
 
-class ExpansionMixin:
+class ExpansionMixin(ClassifierMixin):
     """What the two sparse classifiers share: merged rows, cross-validation, the terms kept."""
 
     def __sklearn_tags__(self) -> Any:
