@@ -442,7 +442,7 @@ def test_on_noise_the_committee_stays_close_to_the_class_shares():
         fallen_back += model.status_ is Status.CLASS_PRIOR
         loss = log_loss(np.arange(300) % 3 == 0, model.predict_proba(rng.normal(size=(300, 4))))
         assert loss < 0.8  # the shares have 0.64
-    assert fallen_back >= 14
+    assert fallen_back >= 10
 
 
 @pytest.mark.parametrize("n", [4, 6, 10])

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fisherkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
-    ["_array"],
+    ["_array", "_cityblock"],
     ["kernels", "coding", "weights"],
     ["basis"],
     ["canonical", "ridge"],

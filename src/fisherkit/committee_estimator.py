@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -181,7 +181,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         basis, m, rows = self._basis(kept, X.shape[0])
         X, dropped = split_rows(X, kept, pairwise=False)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        kernels = [self._with_parameters(kernel) for kernel in self.kernels]
+        kernels = [replace(self._with_parameters(k), takes_gamma=callable(k)) for k in self.kernels]
         families = [
             committee.KernelFamily(
                 name,
@@ -246,7 +246,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         octaves = np.arange(n_widths) - (n_widths - 1) / 2
         widths: list[tuple[float | None, ...]] = []
         for position, kernel in enumerate(kernels):
-            if not (kernel.has_gamma or callable(kernel.name)):
+            if not kernel.has_gamma:
                 widths.append((None,))
             elif given is not None:
                 widths.append(given[position])

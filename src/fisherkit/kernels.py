@@ -40,10 +40,11 @@ class Kernel:
     name : str or callable
         One of `KERNELS`, or a function of two rows as in scikit-learn's ``KernelRidge``.
     gamma, degree, coef0 : float
-        Used by the kernels that have them, ignored by the others; a callable is given gamma where
-        it is a number.
+        Used by the kernels that have them, ignored by the others.
     params : mapping
         Extra arguments of a callable.
+    takes_gamma : bool
+        Whether a callable is given gamma, too.
     """
 
     name: str | Callable[..., float]
@@ -51,10 +52,11 @@ class Kernel:
     degree: float = 3
     coef0: float = 1.0
     params: Mapping[str, Any] = field(default_factory=dict)
+    takes_gamma: bool = False
 
     @property
     def has_gamma(self) -> bool:
-        return self.name in _WITH_GAMMA
+        return self.takes_gamma if callable(self.name) else self.name in _WITH_GAMMA
 
     @property
     def precomputed(self) -> bool:
@@ -71,7 +73,7 @@ class Kernel:
     def arguments(self) -> dict[str, Any]:
         """The arguments that scikit-learn's function of this kernel takes."""
         if callable(self.name):
-            return dict(self.params) | ({} if self.gamma is None else {"gamma": self.gamma})
+            return dict(self.params) | ({"gamma": self.gamma} if self.takes_gamma else {})
         named = {
             "gamma": (self.gamma, _WITH_GAMMA),
             "degree": (self.degree, _WITH_DEGREE),
@@ -86,7 +88,9 @@ class Kernel:
         """
         if self.precomputed:
             return X
-        if self.name in _STATIONARY:
+        if self.name == "laplacian":
+            return _array.cityblock(X, Y, self._decay)
+        if self.name == "rbf":
             return _array.exp_in_place(self.exponent(X, Y))
         if self.name == "linear":
             return X @ Y.T
@@ -112,6 +116,10 @@ class Kernel:
                 yield replace(self, gamma=gamma).block(X, Y)
             else:
                 yield _array.exp_in_place(distances * gamma)
+
+    def _decay(self, distances: Array) -> Array:
+        distances *= -self.gamma
+        return _array.exp_in_place(distances)
 
     def exponent(self, X: Array, Y: Array) -> Array:
         """log k(x, y) of a stationary kernel: -gamma times the distance; (n, m)."""
