@@ -6,7 +6,6 @@ import numpy as np
 import oracles
 import pandas as pd
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
@@ -309,31 +308,6 @@ def test_float32_rows_give_float32_results_close_to_float64():
     assert p.dtype == np.float32
     np.testing.assert_allclose(p, double.predict_proba(X), atol=1e-4)
     np.testing.assert_array_equal(np.argmax(p, axis=1), single.predict(X.astype("f4")))
-
-
-@CLASSES
-@COMBINE
-def test_other_namespaces_give_the_same_numbers(n_classes, combine):
-    xp = pytest.importorskip("array_api_strict")
-    X, y = oracles.noisy_classes(60, n_classes)
-    new = np.random.default_rng(0).normal(size=(25, 2))
-    options = dict(combine=combine, n_widths=3)
-    reference = FisherCommitteeClassifier(**options).fit(X, y)
-    try:
-        with config_context(array_api_dispatch=True):
-            model = FisherCommitteeClassifier(**options).fit(xp.asarray(X), xp.asarray(y))
-            results = {m: getattr(model, m)(xp.asarray(new)) for m in ("predict", "predict_proba")}
-    except ImportError:
-        pytest.skip("array dispatch needs SCIPY_ARRAY_API=1 set before SciPy is imported")
-    for method, value in results.items():
-        assert type(value) is type(xp.asarray(0))
-        truth = getattr(reference, method)(new)
-        np.testing.assert_allclose(np.from_dlpack(value), truth, atol=1e-8)
-    np.testing.assert_allclose(
-        np.from_dlpack(model.weights_), reference.weights_, rtol=1e-7, atol=1e-9
-    )
-    np.testing.assert_array_equal(model.members_["kernel"], reference.members_["kernel"])
-    assert type(model.loo_proba_) is type(xp.asarray(0))
 
 
 # Bad input

@@ -160,7 +160,7 @@ class Likelihood:
         """
         xp = _array.namespace(U)
         n, k, q = U.shape
-        ones = _array.like(np.broadcast_to(np.eye(k), (n, k, k)), U)
+        ones = _array.like(np.tile(np.eye(k), (n, 1, 1)), U)
         A = xp.concat([U, ones], axis=2)
         pull = _array.like(2 * _SHRINK * (np.arange(q + k) < q), U)
         ridge = np.zeros((q + k, q + k))
