@@ -224,6 +224,8 @@ def summarise_peers() -> list[Row]:
         if len(some) == len([m for m in methods if m != "process"]):
             ranks["error"].append(rankdata(np.round(error[some], 6)))
             ranks["log_loss"].append(rankdata(loss[some]))
+    if not rows:
+        return []
     ranked = [m for m in methods if m != "process"]
     total = dict.fromkeys(rows[0], "") | {"set": "rank (error, log-loss), total s"}
     total["splits"] = len(ranks["error"])
@@ -258,8 +260,9 @@ def main() -> None:
         ("accuracy_committee", summarise_ours()),
         ("accuracy_peers", summarise_peers()),
     ):
-        write_csv(name, rows)
-        print_table(rows)
+        if rows:
+            write_csv(name, rows)
+            print_table(rows)
 
 
 if __name__ == "__main__":
