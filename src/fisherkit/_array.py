@@ -19,12 +19,15 @@ from fisherkit import _cityblock
 
 Array = Any
 
+_NUMPY = compat.array_namespace(np.empty(0))
 _SMALL_MATRIX = 2048  # rows up to which memory does not matter
 _BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
 def namespace(*arrays: Array) -> Any:
     """Return the array namespace shared by ``arrays`` (``None`` entries are ignored)."""
+    if all(type(a) is np.ndarray for a in arrays):  # in inner loops, asking compat costs time
+        return _NUMPY
     return compat.array_namespace(*(a for a in arrays if a is not None))
 
 

@@ -131,18 +131,25 @@ class Likelihood:
         norm, P = _log_normaliser(a * Z + b[None, :, :])
         value = self._mean(norm) - a * target_score - mean_target @ b
         PZ = P * Z
-        score = xp.sum(PZ, axis=1)
-        mean_P = self._mean(P)
+        mean_P, mean_PZ = self._mean(P), self._mean(PZ)
         gradient = xp.concat(
-            [(self._mean(score) - target_score)[None, :], mean_P - mean_target[:, None]], axis=0
+            [(xp.sum(mean_PZ, axis=0) - target_score)[None, :], mean_P - mean_target[:, None]],
+            axis=0,
         )
+        if k == 1:  # the formulas below with half of the passes over the data
+            spread = P - P * P
+            along = spread * Z
+            ab, bb = self._mean(along), self._mean(spread)
+            entries = [self._mean(along * Z), ab, ab, bb]
+            return value, gradient, xp.reshape(xp.concat(entries, axis=0).T, (-1, 2, 2))
+        score = xp.sum(PZ, axis=1)
         aa = self._mean(xp.sum(PZ * Z, axis=1) - score * score)[None, :]
-        ab = self._mean(PZ - P * score[:, None, :])
+        ab = mean_PZ - self._mean(P * score[:, None, :])
         rows = [xp.concat([aa, ab], axis=0)]
         for c in range(k):
             bb = -self._mean(P[:, c : c + 1, :] * P)
             # The sum of all offsets has no effect: a term along it makes the matrix regular.
-            bb = bb + 1.0 if k > 1 else bb
+            bb = bb + 1.0
             own = xp.concat([bb[:c, :], bb[c : c + 1, :] + mean_P[c, :], bb[c + 1 :, :]], axis=0)
             rows.append(xp.concat([ab[c : c + 1, :], own], axis=0))
         return value, gradient, xp.permute_dims(xp.stack(rows, axis=0), (2, 0, 1))
@@ -212,7 +219,7 @@ def _log_normaliser(U: Array) -> tuple[Array, Array]:
         t = xp.exp(-xp.abs(U))  # never overflows
         total = 1 + t
         P = xp.where(U >= 0, xp.ones_like(t), t) / total
-        return (xp.log(total) + xp.clip(U, 0.0, None))[:, 0, :], P
+        return (xp.log(total) + xp.maximum(U, xp.zeros_like(U)))[:, 0, :], P
     top = xp.max(U, axis=1, keepdims=True)
     mass = xp.exp(U - top)
     total = xp.sum(mass, axis=1, keepdims=True)
@@ -234,6 +241,7 @@ def _bounded_step(theta: Array, gradient: Array, hessian: Array) -> tuple[Array,
     step = xp.where(outward, alone, full)
     move = step[0, :]
     room = xp.where(move < 0, lower - a, upper - a)
-    safe = xp.where(move == 0, xp.ones_like(move), move)
-    longest = xp.where(move == 0, xp.ones_like(move), xp.clip(room / safe, 0.0, 1.0))
+    still, ones = move == 0, xp.ones_like(move)
+    share = room / xp.where(still, ones, move)
+    longest = xp.where(still | (share > 1), ones, share)
     return step, longest, -xp.sum(step * gradient, axis=0)
