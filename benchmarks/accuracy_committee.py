@@ -7,17 +7,22 @@ cross-validated accuracy, their log-loss that of best cross-validated log-loss (
 of the most accurate one, not counted as tuning). Gaussian processes tune by marginal likelihood,
 and run where there are at most 300 training rows.
 
-Every (method, set, split) is a row of results/accuracy_committee_splits.csv, written as it
-finishes; a later run computes only what is missing. The summaries are
-results/accuracy_committee.csv (committee and PRESS pick) and results/accuracy_peers.csv.
+Every (method, set, split) is a row of results/accuracy_committee_splits.csv (part "ours": the
+committee and the PRESS pick) or results/accuracy_peers_splits.csv (part "peers": the committee and
+its peers), written as it finishes; a later run computes only what is missing. The summaries are
+results/accuracy_committee.csv and results/accuracy_peers.csv. Times are processor seconds on one
+thread.
 """
 
 import argparse
 import os
+import time
 import warnings
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
-from _common import UCI, Row, append_csv, print_table, read_csv, split_of, timed, write_csv
+from _common import UCI, Row, append_csv, print_table, read_csv, split_of, write_csv
 from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -38,7 +43,6 @@ from versus_svc import GRID as SVC_GRID
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
 
-FILE = "accuracy_committee_splits"
 # From small to large, so that an unfinished run is of use.
 IDA = (
     *("thyroid", "heart", "titanic", "breast_cancer", "ringnorm", "twonorm", "waveform", "banana"),
@@ -81,11 +85,21 @@ PEERS = {
     ),
     "process": (GaussianProcessClassifier(ConstantKernel() * RBF(), random_state=0), None),
 }
-METHODS = (*OURS, *PEERS)
+PARTS = {"ours": tuple(OURS), "peers": ("average", *PEERS)}
+FILES = {"ours": "accuracy_committee_splits", "peers": "accuracy_peers_splits"}
+Results = dict[tuple[str, str], dict[int, tuple[float, float, float]]]
+T = TypeVar("T")
 
 
 def n_splits(name: str) -> int:
     return 5 if name in LARGE else 20
+
+
+def timed(call: Callable[[], T]) -> tuple[float, T]:
+    """Processor seconds of one call, in which other programs do not count, and its result."""
+    start = time.process_time()
+    result = call()
+    return time.process_time() - start, result
 
 
 def tuned(method: str, X: np.ndarray, y: np.ndarray) -> tuple[float, object, object]:
@@ -125,11 +139,11 @@ def run(method: str, name: str, split: int) -> Row:
     }
 
 
-def run_missing(methods: list[str], sets: list[str], splits: int) -> None:
-    done = {(r["method"], r["set"], int(r["split"])) for r in read_csv(FILE)}
+def run_missing(part: str, sets: list[str], splits: int) -> None:
+    done = {(r["method"], r["set"], int(r["split"])) for r in read_csv(FILES[part])}
     for first in range(0, splits, 5):  # five splits of every set before the next five
         for name in sets:
-            for method in methods:
+            for method in PARTS[part]:
                 own = range(first, min(first + 5, splits, n_splits(name)))
                 missing = [split for split in own if (method, name, split) not in done]
                 if not missing:
@@ -137,7 +151,7 @@ def run_missing(methods: list[str], sets: list[str], splits: int) -> None:
                 if method == "process" and len(split_of(name, 0)[1]) > GAUSSIAN_PROCESS_ROWS:
                     continue
                 rows = [run(method, name, split) for split in missing]
-                append_csv(FILE, rows)
+                append_csv(FILES[part], rows)
                 print(
                     f"{name} {method}: error {np.mean([r['error'] for r in rows]):.2f} %, log-loss "
                     f"{np.mean([r['log_loss'] for r in rows]):.4f}, {len(rows)} splits in "
@@ -146,16 +160,16 @@ def run_missing(methods: list[str], sets: list[str], splits: int) -> None:
                 )
 
 
-def results() -> dict[tuple[str, str], dict[int, tuple[float, float, float]]]:
+def results(part: str) -> Results:
     """Error, log-loss and seconds of each split, for each (method, set)."""
-    found: dict[tuple[str, str], dict[int, tuple[float, float, float]]] = {}
-    for r in read_csv(FILE):
+    found: Results = {}
+    for r in read_csv(FILES[part]):
         numbers = float(r["error"]), float(r["log_loss"]), float(r["seconds"])
         found.setdefault((r["method"], r["set"]), {})[int(r["split"])] = numbers
     return found
 
 
-def paired(found, methods: list[str], name: str) -> np.ndarray | None:
+def paired(found: Results, methods: list[str], name: str) -> np.ndarray | None:
     """Splits x methods x (error, log-loss, seconds) on the splits that all of them have."""
     tables = [found.get((method, name), {}) for method in methods]
     common = sorted(set.intersection(*[set(table) for table in tables]))
@@ -164,7 +178,7 @@ def paired(found, methods: list[str], name: str) -> np.ndarray | None:
 
 def summarise_ours() -> list[Row]:
     """The committee beside the PRESS pick; the row "all" has geometric mean ratios."""
-    found, rows, ratios = results(), [], []
+    found, rows, ratios = results("ours"), [], []
     methods = [m for m in OURS if any(key[0] == m for key in found)]
     for name in SETS:
         table = paired(found, methods, name)
@@ -200,7 +214,7 @@ def summarise_ours() -> list[Row]:
 
 def summarise_peers() -> list[Row]:
     """The average beside scikit-learn's classifiers; "rank" averages over sets all of them ran."""
-    found, rows = results(), []
+    found, rows = results("peers"), []
     methods = ["average", *(m for m in PEERS if any(key[0] == m for key in found))]
     ranks: dict[str, list[np.ndarray]] = {"error": [], "log_loss": []}
     for name in SETS:
@@ -224,8 +238,6 @@ def summarise_peers() -> list[Row]:
         if len(some) == len([m for m in methods if m != "process"]):
             ranks["error"].append(rankdata(np.round(error[some], 6)))
             ranks["log_loss"].append(rankdata(loss[some]))
-    if not rows:
-        return []
     ranked = [m for m in methods if m != "process"]
     total = dict.fromkeys(rows[0], "") | {"set": "rank (error, log-loss), total s"}
     total["splits"] = len(ranks["error"])
@@ -238,31 +250,35 @@ def summarise_peers() -> list[Row]:
     return [*rows, total]
 
 
+SUMMARIES = {
+    "ours": ("accuracy_committee", summarise_ours),
+    "peers": ("accuracy_peers", summarise_peers),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: both")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--splits", type=int, default=20, help="at most this many per set")
-    parser.add_argument("--fresh", action="store_true", help="recompute these sets and methods")
+    parser.add_argument("--fresh", action="store_true", help="recompute ours on these sets")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", module="sklearn")  # iterations and bounds of the peers
-    if options.fresh:
-        kept = [
-            r
-            for r in read_csv(FILE)
-            if r["set"] not in options.sets or r["method"] not in options.methods
-        ]
-        write_csv(FILE, list(kept))
-    os.environ["OMP_NUM_THREADS"] = "1"  # times are compared on one thread
-    with threadpool_limits(1):
-        run_missing(options.methods, options.sets, options.splits)
-    for name, rows in (
-        ("accuracy_committee", summarise_ours()),
-        ("accuracy_peers", summarise_peers()),
-    ):
-        if rows:
-            write_csv(name, rows)
-            print_table(rows)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for part in options.part or PARTS:
+        if options.fresh:
+            kept = [
+                row
+                for row in read_csv(FILES[part])
+                if row["set"] not in options.sets or row["method"] in PEERS
+            ]
+            write_csv(FILES[part], list(kept))
+        with threadpool_limits(1):
+            run_missing(part, options.sets, options.splits)
+        name, summarise = SUMMARIES[part]
+        rows = summarise()
+        write_csv(name, rows)
+        print_table(rows)
 
 
 if __name__ == "__main__":
