@@ -9,9 +9,9 @@ matplotlib.use("Agg")
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 
-from fisherkit import KernelFisherClassifier  # noqa: E402
+from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier  # noqa: E402
 from fisherkit.datasets import make_torus  # noqa: E402
-from fisherkit.plots import SelectionDisplay  # noqa: E402
+from fisherkit.plots import CommitteeDisplay, SelectionDisplay  # noqa: E402
 
 X, y = make_torus(120, random_state=0)
 
@@ -38,3 +38,35 @@ def test_a_model_without_a_width_to_choose_has_one_curve(options):
     display = SelectionDisplay.from_estimator(KernelFisherClassifier(**options).fit(X, y), ax=ax)
     assert display.ax_ is ax
     assert len(display.lines_) == 1
+
+
+@pytest.mark.parametrize("kernels", [("rbf",), ("rbf", "laplacian"), ("linear", "rbf")])
+def test_the_weight_of_every_member_is_shown_in_the_panel_of_its_kernel(kernels):
+    model = make_pipeline(StandardScaler(), FisherCommitteeClassifier(kernels)).fit(X, y)
+    display = CommitteeDisplay.from_estimator(model)
+    members = model[-1].members_
+    assert [ax.get_title() for ax in display.axes_] == list(kernels)
+    for kernel, mesh in zip(kernels, display.meshes_, strict=True):
+        own = members[members["kernel"] == kernel]
+        shown = mesh.get_array()
+        assert shown.shape == (25, len(own) // 25)
+        np.testing.assert_allclose(shown.sum(), 100 * own["weight"].sum(), rtol=1e-12)
+        heaviest = own[np.argmax(own["weight"])]
+        row, column = np.unravel_index(np.argmax(shown), shown.shape)
+        assert row == round(np.log2(heaviest["mu"] / heaviest["unit"])) + 14
+        assert column == np.searchsorted(np.unique(own["width"]), heaviest["width"])
+
+
+def test_given_axes_are_drawn_on_one_for_each_kernel():
+    model = FisherCommitteeClassifier(n_widths=2).fit(X, y)
+    _, axes = matplotlib.pyplot.subplots(1, 2)
+    display = CommitteeDisplay.from_estimator(model, axes=axes)
+    assert display.axes_ == list(axes)
+    with pytest.raises(ValueError, match="1 entries for 2 kernels"):
+        CommitteeDisplay.from_estimator(model, axes=axes[0])
+
+
+def test_a_committee_without_weight_is_drawn_empty():
+    model = FisherCommitteeClassifier(n_widths=2).fit(np.ones((20, 2)), np.arange(20) % 2)
+    display = CommitteeDisplay.from_estimator(model)
+    assert all(np.all(mesh.get_array() == 0) for mesh in display.meshes_)
