@@ -141,21 +141,16 @@ def run(method: str, name: str, split: int) -> Row:
 
 def run_missing(part: str, sets: list[str], splits: int) -> None:
     done = {(r["method"], r["set"], int(r["split"])) for r in read_csv(FILES[part])}
-    for first in range(0, splits, 5):  # five splits of every set before the next five
-        for name in sets:
-            for method in PARTS[part]:
-                own = range(first, min(first + 5, splits, n_splits(name)))
-                missing = [split for split in own if (method, name, split) not in done]
-                if not missing:
-                    continue
+    for split in range(splits):  # one split of every set before the next
+        for name in [name for name in sets if split < n_splits(name)]:
+            for method in [m for m in PARTS[part] if (m, name, split) not in done]:
                 if method == "process" and len(split_of(name, 0)[1]) > GAUSSIAN_PROCESS_ROWS:
                     continue
-                rows = [run(method, name, split) for split in missing]
-                append_csv(FILES[part], rows)
+                row = run(method, name, split)
+                append_csv(FILES[part], [row])
                 print(
-                    f"{name} {method}: error {np.mean([r['error'] for r in rows]):.2f} %, log-loss "
-                    f"{np.mean([r['log_loss'] for r in rows]):.4f}, {len(rows)} splits in "
-                    f"{np.sum([r['seconds'] for r in rows]):.1f} s",
+                    f"{name} {split} {method}: error {row['error']:.2f} %, log-loss "
+                    f"{row['log_loss']:.4f} in {row['seconds']:.1f} s",
                     flush=True,
                 )
 
