@@ -200,7 +200,7 @@ class Likelihood:
                 trial = x + length * step
                 trial = xp.where(bounded & (trial < 0), xp.zeros_like(trial), trial)
                 new = objective(trial)
-                if new <= value:
+                if new <= value + 4 * _array.eps(U) * abs(value):
                     break
                 length /= 2
             else:

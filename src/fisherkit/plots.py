@@ -257,7 +257,7 @@ class CommitteeDisplay:
                     where, best["mu"] / best["unit"], "o", mfc="none", mec="tab:cyan", ms=9, mew=2
                 )
             ax.set_yscale("log", base=2)
-            ax.set_xticks(np.arange(len(widths)), [f"{w:.2g}" for w in widths])
+            ax.set_xticks(np.arange(len(widths)), [f"{w:.3g}" for w in widths], rotation=45)
             ax.set_xlabel("kernel width")
             ax.set_title(name)
         self.axes_[0].set_ylabel("regularisation $\\mu$ (in units of tr G / n)")
