@@ -442,3 +442,18 @@ def test_duplicated_rows_stay_finite():
     X, y = oracles.noisy_classes(30)
     model = FisherCommitteeClassifier().fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
     assert_sound(model, X)
+
+
+# Real data
+
+
+def test_a_second_kernel_family_halves_the_error_on_splice(ida):
+    pool = ida("splice")
+    rows = np.random.default_rng(0).permutation(len(pool.target))
+    train, test = rows[:600], rows[600:]
+    scaler = StandardScaler().fit(pool.data[train])
+    X, X_test = scaler.transform(pool.data[train]), scaler.transform(pool.data[test])
+    y, y_test = pool.target[train], pool.target[test]
+    rbf = FisherCommitteeClassifier(("rbf",)).fit(X, y).score(X_test, y_test)
+    both = FisherCommitteeClassifier().fit(X, y).score(X_test, y_test)
+    assert 1 - both < 0.6 * (1 - rbf)
