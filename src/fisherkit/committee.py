@@ -36,7 +36,7 @@ import numpy as np
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.canonical import NotPositiveError
-from fisherkit.decompose import Decomposer, Design
+from fisherkit.decompose import Decomposed, Decomposer, Design
 from fisherkit.kernels import Kernel, length
 from fisherkit.likelihood import Likelihood
 from fisherkit.ridge import RidgePath
@@ -47,6 +47,7 @@ COMBINE = ("average", "stack", "best")
 
 _TEMPERATURE = 2.0
 _STACKED = 120  # members that stacking may weigh
+_SMALL = 1 << 22  # numbers of a decomposition up to which one more of them does not matter
 _LEFT_OUT = 1e-4  # trace that a low-rank path leaves out, relative to the smallest mu
 
 
@@ -134,6 +135,9 @@ class _Pricing:
     combine: str
     min_weight: float
     rungs: list[Rung] = field(default_factory=list)
+    # Let go when the next one is there: memory freed before would go back to the system, and cost
+    # a tenth of a small decomposition to get again.
+    last: Decomposed | None = None
 
     def __post_init__(self) -> None:
         self.centred = self.Y - self.weights.fold_mean(self.Y)
@@ -145,6 +149,8 @@ class _Pricing:
         xp = _array.namespace(self.Y)
         decomposed = decomposer.decompose(gamma, lambda unit: _LEFT_OUT * float(GRID[0]) * unit)
         canonical = decomposed.canonical
+        small = canonical.rank * self.Y.shape[0] <= _SMALL
+        self.last = decomposed if small else None
         path, mus = RidgePath.of(canonical, self.Y), mu_grid(canonical)
         Z = self.centred[:, :, None] - path.held_out(list(mus))
         calibration = self.likelihood.calibrate(Z)
