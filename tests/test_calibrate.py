@@ -5,7 +5,7 @@ import oracles
 import pytest
 from oracles import gap
 
-from fisherkit.calibrate import SLOPE_BOUNDS, fit_slope, loo_decisions, probabilities
+from fisherkit.calibrate import SLOPE_BOUNDS, favour, fit_slope, loo_decisions, probabilities
 from fisherkit.canonical import Canonical
 from fisherkit.coding import Rule
 from fisherkit.ridge import RidgePath
@@ -149,3 +149,17 @@ def test_a_class_of_one_is_unknown_to_the_model_without_it(kind):
     decisions, known = loo_decisions(fit, Rule(kind, False), indicator)
     np.testing.assert_array_equal(known, np.bincount(y)[y] > 1)
     assert np.all(np.isfinite(decisions))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_class_decided_leads_even_where_probabilities_cannot_show_it(n_classes, dtype):
+    p = np.full((4, n_classes), 1 / n_classes, dtype=dtype)
+    p[3] = 0.0
+    p[3, 0] = 1.0
+    winner = np.array([0, 1, n_classes - 1, 0])
+    shown = favour(p, winner)
+    np.testing.assert_array_equal(np.argmax(shown, axis=1), winner)
+    np.testing.assert_allclose(shown, p, rtol=4 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(shown[[0, 3]], p[[0, 3]])
+    assert shown.dtype == dtype
