@@ -92,7 +92,7 @@ def main(output):
     members, losses, whole = drawn[np.argsort(gains)[len(gains) // 2]]
     figure = plt.figure(figsize=(11.5, 4.2), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1.35, 1])
-    CommitteeDisplay(members).plot(axes=left.subplots(1, 2, sharey=True))
+    CommitteeDisplay(members).plot(ax=left.subplots(1, 2, sharey=True))
     ax = right.subplots()
     order = np.argsort(members["weight"])
     points = ax.scatter(

@@ -60,10 +60,10 @@ def test_the_weight_of_every_member_is_shown_in_the_panel_of_its_kernel(kernels)
 def test_given_axes_are_drawn_on_one_for_each_kernel():
     model = FisherCommitteeClassifier(n_widths=2).fit(X, y)
     _, axes = matplotlib.pyplot.subplots(1, 2)
-    display = CommitteeDisplay.from_estimator(model, axes=axes)
+    display = CommitteeDisplay.from_estimator(model, ax=axes)
     assert display.axes_ == list(axes)
     with pytest.raises(ValueError, match="1 entries for 2 kernels"):
-        CommitteeDisplay.from_estimator(model, axes=axes[0])
+        CommitteeDisplay.from_estimator(model, ax=axes[0])
 
 
 def test_a_committee_without_weight_is_drawn_empty():

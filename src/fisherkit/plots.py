@@ -211,23 +211,23 @@ class CommitteeDisplay:
         self.members = members
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, axes: Any = None) -> CommitteeDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> CommitteeDisplay:
         """Draw the members of a fitted committee, or of the last step of a pipeline."""
-        return cls(_fitted(estimator).members_).plot(axes=axes)
+        return cls(_fitted(estimator).members_).plot(ax=ax)
 
-    def plot(self, *, axes: Any = None) -> CommitteeDisplay:
-        """Draw on ``axes``, one for each kernel, or on a new figure."""
+    def plot(self, *, ax: Any = None) -> CommitteeDisplay:
+        """Draw on the array of axes ``ax``, one for each kernel, or on a new figure."""
         import matplotlib.pyplot as plt
 
         names = list(dict.fromkeys(self.members["kernel"].tolist()))
-        if axes is None:
-            _, axes = plt.subplots(
+        if ax is None:
+            _, ax = plt.subplots(
                 1, len(names), figsize=(1 + 3.2 * len(names), 4), layout="constrained", sharey=True
             )
-        self.axes_ = list(np.ravel(axes))
+        self.axes_ = list(np.ravel(ax))
         if len(self.axes_) != len(names):
             raise ValueError(
-                f"axes has {len(self.axes_)} entries for {len(names)} kernels: {', '.join(names)}."
+                f"ax has {len(self.axes_)} entries for {len(names)} kernels: {', '.join(names)}."
             )
         best = self.members[np.argmin(self.members["loo_log_loss"])]
         percent = 100 * self.members["weight"]
@@ -257,7 +257,9 @@ class CommitteeDisplay:
                     where, best["mu"] / best["unit"], "o", mfc="none", mec="tab:cyan", ms=9, mew=2
                 )
             ax.set_yscale("log", base=2)
-            ax.set_xticks(np.arange(len(widths)), [f"{w:.3g}" for w in widths], rotation=45)
+            has_width = bool(np.all(np.isfinite(self.members["width"][own])))
+            labels = [f"{w:.3g}" for w in widths] if has_width else ["none"]
+            ax.set_xticks(np.arange(len(widths)), labels, rotation=45)
             ax.set_xlabel("kernel width")
             ax.set_title(name)
         self.axes_[0].set_ylabel("regularisation $\\mu$ (in units of tr G / n)")
