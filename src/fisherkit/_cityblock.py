@@ -41,16 +41,19 @@ def cityblock(
         compiled = work >= _COMPILED and doubles and importlib.util.find_spec("numba") is not None
     symmetric = Y is X
     out = np.empty((n, m))
-    columns = (np.ascontiguousarray(X.T), np.ascontiguousarray(Y.T)) if compiled else None
+    tiles = None
+    if compiled:
+        columns = np.ascontiguousarray(X.T), np.ascontiguousarray(Y.T)
+        tiles = functools.partial(_compile(), *columns)
 
     def fill(start: int) -> None:
         stop = min(start + _ROWS, n)
         first = start if symmetric else 0
-        if columns is None:
+        if tiles is None:
             block = cdist(X[start:stop], Y[first:], "cityblock")
         else:
             block = np.empty((stop - start, m - first))
-            _compile()(*columns, start, first, block)
+            tiles(start, first, block)
         if finish is not None:
             block = finish(block)
         out[start:stop, first:] = block
