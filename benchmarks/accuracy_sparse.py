@@ -15,19 +15,15 @@ import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import lru_cache
 
 import numpy as np
-from _common import Row, append_csv, ida_split, print_table, read_csv, write_csv
+from _common import Row, append_csv, print_table, read_csv, split_of, write_csv
 from sklearn.model_selection import RepeatedStratifiedKFold
-from sklearn.preprocessing import StandardScaler
 
 from fisherkit import ForwardFisherClassifier, SparseFisherClassifier
 from fisherkit.crossfit import fold_errors, hold_out
-from fisherkit.datasets import load_ida, load_uci
 from fisherkit.learners import ForwardLearner, LqLearner
 
-UCI = ("sonar", "ionosphere", "liver", "wdbc", "wbc", "credit", "chess")
 METHODS = ("q=1", "q=0.5", "ols", "fofs", "press")
 # Largest mean error in percent and, where one is given, target of the share retained in percent.
 TARGETS: dict[str, dict[str, tuple[float, float | None]]] = {
@@ -78,28 +74,6 @@ def n_splits(name: str) -> int:
     return 20 if name in ("image", "splice") else 100
 
 
-@lru_cache(maxsize=2)
-def load(name: str) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """X, y, training rows and the original training splits."""
-    if name in UCI:
-        pool = load_uci(name)
-        X = pool.get("data_onehot", pool.data)
-        return X, pool.target, len(X) // 2, np.empty((0, 0), dtype=int)
-    pool = load_ida(name)
-    return pool.data, pool.target, pool.n_train, pool.train_idx
-
-
-def draw(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """X_train, y_train, X_test, y_test, standardised on the training part."""
-    X, y, n_train, original = load(name)
-    train, _ = ida_split(name, split, len(y), n_train)
-    if split < len(original):
-        train = original[split]
-    test = np.setdiff1d(np.arange(len(y)), train)
-    scaler = StandardScaler().fit(X[train])
-    return scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test]
-
-
 def learner_of(method: str, labels) -> LqLearner | ForwardLearner:
     if method.startswith("q="):
         q = float(method[2:])
@@ -116,7 +90,7 @@ def widths(d: int) -> np.ndarray:
 
 def price(method: str, name: str, split: int) -> dict[tuple[int, int], tuple[float, float]]:
     """Cross-validated error and terms on one training set, for each (width, member)."""
-    X, y, _, _ = draw(name, split)
+    X, y, _, _ = split_of(name, split)
     folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=split)
     sample, _ = SparseFisherClassifier(cv=folds)._sample(X, y, None, None)
     prices = {}
@@ -139,7 +113,7 @@ def choose(tables: list[dict[tuple[int, int], tuple[float, float]]]) -> tuple[in
 
 def run_fixed(method: str, name: str, split: int, width: int, member: int) -> Row:
     start = time.perf_counter()
-    X, y, X_test, y_test = draw(name, split)
+    X, y, X_test, y_test = split_of(name, split)
     sample, _ = SparseFisherClassifier()._sample(X, y, None, None)
     gamma = float(widths(X.shape[1])[width])
     candidates = sample.candidates(gamma)
@@ -155,7 +129,7 @@ def run_fixed(method: str, name: str, split: int, width: int, member: int) -> Ro
 
 def run_every(method: str, name: str, split: int) -> Row:
     start = time.perf_counter()
-    X, y, X_test, y_test = draw(name, split)
+    X, y, X_test, y_test = split_of(name, split)
     if method.startswith("q="):
         model = SparseFisherClassifier(q=float(method[2:]))
     else:

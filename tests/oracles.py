@@ -17,7 +17,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize, minimize_scalar, root
 from scipy.special import logsumexp
 
 TAU = {"free": 0.0, "penalized": 1.0}
@@ -144,12 +144,11 @@ def leave_group_out(K, Y, mu, folds, *, penalty="rkhs", bias="free", centres=Non
     return out
 
 
-def fold_means(Y, w=None):
+def fold_means(Y, w=None, c=None):
     """Weighted mean target of the training fold of each leave-one-out split."""
     w = np.ones(len(Y)) if w is None else np.asarray(w, dtype=float)
-    return np.array(
-        [np.average(Y, axis=0, weights=reduced(w, np.ones(len(Y)), i)) for i in range(len(Y))]
-    )
+    c = np.ones(len(Y)) if c is None else np.asarray(c, dtype=float)
+    return np.array([np.average(Y, axis=0, weights=reduced(w, c, i)) for i in range(len(Y))])
 
 
 def indicators(y):
@@ -277,6 +276,165 @@ def slope(scores, y, w=None, loss_weight=None):
         loss, bounds=(best - 0.2, best + 0.2), method="bounded", options={"xatol": 1e-11}
     )
     return np.exp(result.x)
+
+
+def cross_entropy(logits, target, share):
+    """Mean over rows of -sum_k target_k log softmax(logits)_k; both (n, classes)."""
+    return float(share @ (logsumexp(logits, axis=1) - np.sum(target * logits, axis=1)))
+
+
+def two_columns(u):
+    """Logits (n, 2) of the two classes from the log-odds of the second."""
+    return np.stack([np.zeros_like(u), u], axis=1)
+
+
+def calibrate(Z, target, share):
+    """a in [1e-3, 1e6] and b that minimise the cross-entropy of a Z + b, and its value.
+
+    Z is (n,), one log-odds with one offset, or (n, classes) with offsets that sum to zero. A
+    minimiser without derivatives of ours, polished by finding the root of the gradient.
+    """
+    binary = Z.ndim == 1
+    scale = np.abs(Z).max() or 1.0
+
+    def logits(a, b):
+        return two_columns(a * Z + b[0]) if binary else a * Z + np.append(b, -np.sum(b))
+
+    def gradient(a, b):
+        u = logits(a, b)
+        miss = share[:, None] * (np.exp(u - logsumexp(u, axis=1, keepdims=True)) - target)
+        if binary:
+            return np.array([miss[:, 1] @ Z, miss[:, 1].sum()])
+        column = miss.sum(axis=0)
+        return np.append(np.sum(miss * Z), column[:-1] - column[-1])
+
+    size = 1 if binary else Z.shape[1] - 1
+    bounds = [(1e-3 * scale, 1e6 * scale)] + [(None, None)] * size
+    rough = minimize(
+        lambda t: cross_entropy(logits(t[0] / scale, t[1:]), target, share),
+        np.append(max(1.0, 1e-3 * scale), np.zeros(size)),
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9},
+    ).x
+    a = rough[0] / scale
+    fixed = None
+    for bound, side in ((1e-3, 1), (1e6, -1)):
+        if np.isclose(a, bound, rtol=1e-6) and side * gradient(bound, rough[1:])[0] >= 0:
+            fixed = bound
+    if fixed is None:
+        found = root(
+            lambda t: gradient(t[0] / scale, t[1:]) / [scale, *np.ones(size)], rough, tol=1e-14
+        )
+        a, b = found.x[0] / scale, found.x[1:]
+    else:
+        a, b = fixed, root(lambda t: gradient(fixed, t)[1:], rough[1:], tol=1e-14).x
+    value = cross_entropy(logits(a, b), target, share)
+    return a, (b[0] if binary else np.append(b, -b.sum())), value
+
+
+def stack(U, omega, target, share):
+    """v >= 0 and b_0 minimising cross_entropy(b_0 + sum_j v_j U_j) + 0.05 |v - omega|^2.
+
+    U is (members, n) or (members, n, classes); the active set of a general minimiser is polished.
+    """
+    binary, m = U.ndim == 2, len(U)
+
+    def logits(v, b):
+        g = np.tensordot(v, U, axes=1)
+        return two_columns(g + b[0]) if binary else g + np.append(b, -np.sum(b))
+
+    def objective(t):
+        v, b = t[:m], t[m:]
+        u = logits(v, b)
+        miss = share[:, None] * (np.exp(u - logsumexp(u, axis=1, keepdims=True)) - target)
+        if binary:
+            slope = np.append(U @ miss[:, 1], miss[:, 1].sum())
+        else:
+            column = miss.sum(axis=0)
+            slope = np.append(np.tensordot(U, miss, axes=2), column[:-1] - column[-1])
+        slope[:m] += 0.1 * (v - omega)
+        return cross_entropy(u, target, share) + 0.05 * np.sum((v - omega) ** 2), slope
+
+    size = 1 if binary else U.shape[2] - 1
+    x = np.append(omega, np.zeros(size))
+    x = minimize(
+        objective,
+        x,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * m + [(None, None)] * size,
+        options={"maxiter": 20000, "maxfun": 40000, "ftol": 1e-16, "gtol": 1e-10},
+    ).x
+    free = np.flatnonzero((x > 1e-8) | (np.arange(len(x)) >= m))
+
+    def at(t):
+        full = np.zeros(len(x))
+        full[free] = t
+        return objective(full)[1][free]
+
+    out = np.zeros(len(x))
+    out[free] = root(at, x[free], tol=1e-14).x
+    return out[:m], (out[m] if binary else np.append(out[m:], -out[m:].sum()))
+
+
+def committee(
+    grams, y, relative_mu, *, w=None, c=None, combine="average", least=1e-4, penalty="rkhs"
+):
+    """Every ridge classifier on a grid, calibrated and weighted by brute-force leave-one-out.
+
+    grams: one list for each kernel family of pairs (K, K_new) for its widths, K (n, n) among the
+    training rows and K_new (new rows, n). w are frequencies, c costs. Returns slopes, offsets,
+    losses and weights of all members, and log-odds (classes: logits) of the new rows and of the
+    left-out ones.
+    """
+    n = len(y)
+    w = np.ones(n) if w is None else np.asarray(w, dtype=float)
+    c = np.ones(n) if c is None else np.asarray(c, dtype=float)
+    v = w * c
+    share, target = v / v.sum(), platt_targets(y, w)
+    binary = target.shape[1] == 2
+    Y = 2.0 * np.asarray(y) - 1 if binary else indicators(y)
+    mean, fold = np.average(Y, axis=0, weights=v), fold_means(Y, w, c)
+    centre_weight = w if penalty == "coefficients" else None
+    slopes, offsets, losses, prior, left_out, new = [], [], [], [], [], []
+    for family in grams:
+        for K, K_new in family:
+            features = K * np.sqrt(w) if penalty == "coefficients" else None
+            diagonal = np.diag(K) if features is None else np.sum(features**2, axis=1)
+            unit = np.sum(v * diagonal) / w.sum()
+            for mu in relative_mu * unit:
+                Z = leave_one_out(K, Y, mu, w=w, c=c, penalty=penalty) - fold
+                a, b, loss = calibrate(Z, target, share)
+                model = ridge(K, Y, mu, v=v, penalty=penalty, centre_weight=centre_weight)
+                slopes.append(a)
+                offsets.append(b)
+                losses.append(loss)
+                left_out.append(a * Z + b)
+                new.append(a * (predict(K_new, model) - mean) + b)
+                prior.append(1 / (len(grams) * len(family) * len(relative_mu)))
+    slopes, offsets, losses = np.array(slopes), np.array(offsets), np.array(losses)
+    left_out, new = np.array(left_out), np.array(new)
+    b0 = 0.0
+    omega = np.log(prior) - w.sum() * losses / 2
+    omega = np.exp(omega - logsumexp(omega))
+    if combine == "best":
+        omega = (np.arange(len(losses)) == np.argmin(losses)).astype(float)
+    if combine == "stack":
+        top = np.argsort(-omega, kind="stable")[:120]
+        stacked, b0 = stack(left_out[top], omega[top], target, share)
+        omega = np.zeros(len(omega))
+        omega[top] = stacked
+    kept = np.where((omega >= least) | (omega == omega.max()), omega, 0.0)
+    omega = kept * omega.sum() / kept.sum()
+    return {
+        "slope": slopes,
+        "offset": offsets,
+        "loss": losses,
+        "weight": omega,
+        "new": b0 + np.tensordot(omega, new, axes=1),
+        "left_out": b0 + np.tensordot(omega, left_out, axes=1),
+    }
 
 
 def leave_one_out_extended(K, y, mu, *, penalty="rkhs", bias="free", digits=60):

@@ -7,7 +7,7 @@ import oracles
 import pytest
 from sklearn import config_context
 
-from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, KernelRidgeCV
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("SCIPY_ARRAY_API") != "1",
@@ -163,3 +163,31 @@ def test_without_dispatch_torch_tensors_are_plain_data():
     X, y = oracles.noisy_classes(60)
     model = KernelFisherClassifier(gamma=0.3).fit(torch.asarray(X), torch.asarray(y))
     assert isinstance(model.decision_function(torch.asarray(X)), np.ndarray)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        dict(combine="stack", class_weight="balanced"),
+        dict(combine="best", penalty="coefficients"),
+        dict(kernels=("rbf", "linear"), n_components=20, random_state=0),
+    ],
+    ids=str,
+)
+def test_committee_equals_numpy(xp, options, n_classes):
+    X, y = oracles.noisy_classes(60, n_classes)
+    new = np.random.default_rng(0).normal(size=(25, 2))
+    options = {"n_widths": 3} | options
+    reference = FisherCommitteeClassifier(**options).fit(X, y)
+    methods = ["decision_function", "predict_proba", "predict"]
+    with config_context(array_api_dispatch=True):
+        model = FisherCommitteeClassifier(**options).fit(xp.asarray(X), xp.asarray(y))
+        assert_equal_outputs(model, reference, X, new, xp, methods, tolerance=1e-7)
+        for fitted in (model.loo_proba_, model.weights_, *model.dual_coef_.values()):
+            assert same_namespace(fitted, xp)
+    weights = to_numpy(model.weights_)
+    np.testing.assert_allclose(weights, reference.weights_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(to_numpy(model.loo_proba_), reference.loo_proba_, atol=1e-8)
+    np.testing.assert_allclose(model.members_["slope"], reference.members_["slope"], rtol=1e-6)

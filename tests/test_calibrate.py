@@ -149,3 +149,15 @@ def test_a_class_of_one_is_unknown_to_the_model_without_it(kind):
     decisions, known = loo_decisions(fit, Rule(kind, False), indicator)
     np.testing.assert_array_equal(known, np.bincount(y)[y] > 1)
     assert np.all(np.isfinite(decisions))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_class_decided_leads_even_where_probabilities_cannot_show_it(n_classes, dtype):
+    tiny = np.zeros((3, 1 if n_classes == 2 else n_classes))
+    tiny[1, 0 if n_classes == 2 else 1] = 1e-30
+    tiny[2, -1] = 1e-30
+    shown = probabilities(tiny, 1.0, dtype)
+    np.testing.assert_array_equal(np.argmax(shown, axis=1), [0, 1, n_classes - 1])
+    np.testing.assert_allclose(shown, 1 / n_classes, rtol=4 * np.finfo(dtype).eps)
+    assert shown.dtype == dtype

@@ -118,6 +118,32 @@ def test_the_shifted_matrix_of_a_wide_kernel_keeps_the_digits_of_its_distances(n
     assert gap(Gram(X, kernel(name, gamma)).shifted()[0] / -gamma, distances) < 1e-11
 
 
+def wide(x, z, gamma, factor=1.0):
+    return factor * np.exp(-gamma * np.sum((x - z) ** 2))
+
+
+@pytest.mark.parametrize("name", [*NAMES, wide])
+def test_blocks_at_several_widths_are_those_of_each(name):
+    X, Z = positive_rows(9), positive_rows(6, seed=1)
+    ours = Kernel(name, degree=2, coef0=0.5, takes_gamma=callable(name))
+    gammas = [0.1, 0.7, 3.0]
+    for gamma, block in zip(gammas, ours.blocks(X, Z, gammas), strict=True):
+        assert gap(block, Gram(Z, ours).with_gamma(gamma).kernel.block(X, Z)) < 1e-13
+
+
+def test_a_callable_that_takes_gamma_is_given_it():
+    X = positive_rows(5)
+    ours = Kernel(wide, gamma=0.7, params={"factor": 2.0}, takes_gamma=True)
+    assert ours.has_gamma
+    assert gap(ours.block(X, X), 2 * kernel("rbf").block(X, X)) < 1e-14
+
+
+def test_the_width_of_a_kernel_is_a_length():
+    assert kernels.length(kernel("rbf"), 2.0) == 0.5
+    assert kernels.length(kernel("laplacian"), 4.0) == 0.25
+    assert np.isnan(kernels.length(kernel("linear"), None))
+
+
 def test_a_callable_gets_its_own_parameters_only():
     def scaled(x, z, factor):
         return factor * float(x @ z)

@@ -10,18 +10,18 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fisherkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
-    ["_array"],
+    ["_array", "_cityblock"],
     ["kernels", "coding", "weights", "covariance"],
     ["basis"],
     ["canonical", "ridge"],
     ["criteria", "decompose", "evidence"],
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners"),
-        *("bayes", "posterior", "em", "relevance", "committee", "blocks"),
+        *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
-        *("bayes_estimator", "model_selection"),
+        *("bayes_estimator", "committee_estimator", "model_selection"),
     ],
     ["generators", "datasets", "plots", "report", "cli"],
     ["__init__"],

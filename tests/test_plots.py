@@ -10,9 +10,13 @@ matplotlib.use("Agg")
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 
-from fisherkit import BayesianFisherClassifier, KernelFisherClassifier  # noqa: E402
+from fisherkit import (  # noqa: E402
+    BayesianFisherClassifier,
+    FisherCommitteeClassifier,
+    KernelFisherClassifier,
+)
 from fisherkit.datasets import make_relevance, make_torus  # noqa: E402
-from fisherkit.plots import RelevanceDisplay, SelectionDisplay  # noqa: E402
+from fisherkit.plots import CommitteeDisplay, RelevanceDisplay, SelectionDisplay  # noqa: E402
 
 X, y = make_torus(120, random_state=0)
 
@@ -55,3 +59,35 @@ def test_relevances_are_drawn_largest_on_top_with_their_names():
 def test_a_model_without_relevances_is_refused_in_words():
     with pytest.raises(ValueError, match="ard=True"):
         RelevanceDisplay.from_estimator(KernelFisherClassifier(gamma=0.5).fit(X, y))
+
+
+@pytest.mark.parametrize("kernels", [("rbf",), ("rbf", "laplacian"), ("linear", "rbf")])
+def test_the_weight_of_every_member_is_shown_in_the_panel_of_its_kernel(kernels):
+    model = make_pipeline(StandardScaler(), FisherCommitteeClassifier(kernels)).fit(X, y)
+    display = CommitteeDisplay.from_estimator(model)
+    members = model[-1].members_
+    assert [ax.get_title() for ax in display.axes_] == list(kernels)
+    for kernel, mesh in zip(kernels, display.meshes_, strict=True):
+        own = members[members["kernel"] == kernel]
+        shown = mesh.get_array()
+        assert shown.shape == (25, len(own) // 25)
+        np.testing.assert_allclose(shown.sum(), 100 * own["weight"].sum(), rtol=1e-12)
+        heaviest = own[np.argmax(own["weight"])]
+        row, column = np.unravel_index(np.argmax(shown), shown.shape)
+        assert row == round(np.log2(heaviest["mu"] / heaviest["unit"])) + 14
+        assert column == np.searchsorted(np.unique(own["width"]), heaviest["width"])
+
+
+def test_given_axes_are_drawn_on_one_for_each_kernel():
+    model = FisherCommitteeClassifier(n_widths=2).fit(X, y)
+    _, axes = matplotlib.pyplot.subplots(1, 2)
+    display = CommitteeDisplay.from_estimator(model, ax=axes)
+    assert display.axes_ == list(axes)
+    with pytest.raises(ValueError, match="1 entries for 2 kernels"):
+        CommitteeDisplay.from_estimator(model, ax=axes[0])
+
+
+def test_a_committee_without_weight_is_drawn_empty():
+    model = FisherCommitteeClassifier(n_widths=2).fit(np.ones((20, 2)), np.arange(20) % 2)
+    display = CommitteeDisplay.from_estimator(model)
+    assert all(np.all(mesh.get_array() == 0) for mesh in display.meshes_)

@@ -80,6 +80,17 @@ def test_many_mu_at_once_equal_one_at_a_time(centres, bias, folds):
         assert gap(together[:, :, j], path.held_out([mu], folds)[:, :, 0]) < 1e-12
 
 
+@each_bias
+@each_shape
+def test_coefficients_of_many_mu_are_those_of_each_fit(centres, bias):
+    path = path_of(bias, True, centres)
+    coef, intercept = path.coefficients(MUS)
+    for j, mu in enumerate(MUS):
+        fit = path.at(mu)
+        assert gap(coef[:, :, j], fit.coef) < 1e-12
+        np.testing.assert_allclose(intercept[:, j], fit.intercept, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("folds", [None, FOLDS], ids=["loo", "folds"])
 @each_bias
 @each_shape

@@ -1,6 +1,7 @@
 """Kernel discriminants that tune themselves."""
 
 from fisherkit.bayes_estimator import BayesianFisherClassifier
+from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
@@ -8,6 +9,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BayesianFisherClassifier",
+    "FisherCommitteeClassifier",
     "ForwardFisherClassifier",
     "KernelFisherClassifier",
     "KernelRidgeCV",

@@ -7,7 +7,7 @@ does not expose: in-place eigenvectors, the Cholesky inverse, pivoted Cholesky.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import array_api_compat as compat
@@ -15,14 +15,19 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from fisherkit import _cityblock
+
 Array = Any
 
+_NUMPY = compat.array_namespace(np.empty(0))
 _SMALL_MATRIX = 2048  # rows up to which memory does not matter
 _BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
 def namespace(*arrays: Array) -> Any:
     """Return the array namespace shared by ``arrays`` (``None`` entries are ignored)."""
+    if all(type(a) is np.ndarray for a in arrays):  # in inner loops, asking compat costs time
+        return _NUMPY
     return compat.array_namespace(*(a for a in arrays if a is not None))
 
 
@@ -127,17 +132,18 @@ def clip_in_place(x: Array, *, lower: float | None = None, upper: float | None =
     return namespace(x).clip(x, lower, upper)
 
 
-def cityblock(X: Array, Y: Array) -> Array:
-    """Sum of absolute differences between rows of X (n, d) and Y (m, d); O(n m d)."""
-    if is_numpy(X):
-        from scipy.spatial.distance import cdist
+def cityblock(X: Array, Y: Array, finish: Callable[[Array], Array] | None = None) -> Array:
+    """Sum of absolute differences between rows of X (n, d) and Y (m, d); O(n m d).
 
-        return cdist(X, Y, "cityblock")
+    ``finish`` changes the entries, one by one and in place where the namespace can.
+    """
+    if is_numpy(X):
+        return _cityblock.cityblock(X, Y, finish)
     xp = namespace(X, Y)
     total = xp.zeros((X.shape[0], Y.shape[0]), dtype=X.dtype, device=compat.device(X))
     for j in range(X.shape[1]):  # never an n x m x d tensor
         total += xp.abs(X[:, j, None] - Y[None, :, j])
-    return total
+    return total if finish is None else finish(total)
 
 
 def add_to_diagonal(M: Array, value: float) -> None:

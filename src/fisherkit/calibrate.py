@@ -37,18 +37,22 @@ def loo_decisions(ridge: Residuals, rule: Rule, indicator: Array) -> tuple[Array
     return rule.decide(ridge.Y - loo, left, scatter), known
 
 
+def platt_targets(indicator: Array, weights: Weights) -> Array:
+    """(n_k + 1)/(n_k + C) for a row's own class k, 1/(n_k + C) for each of the others; (n, c)."""
+    xp = _array.namespace(indicator)
+    own = (indicator @ xp.sum(weights.frequency[:, None] * indicator, axis=0))[:, None]
+    return (indicator * own + 1) / (own + indicator.shape[1])
+
+
 def fit_slope(
     decisions: Array, known: Array, indicator: Array, weights: Weights, *, balanced: bool
 ) -> float:
     """The slope a; ``balanced`` gives every class the same total weight.
 
-    Targets: (n_k + 1)/(n_k + C) for a row's own class k, 1/(n_k + C) for each of the others.
     Rows that are not ``known`` are left aside: the model without them never saw their class.
     """
     xp = _array.namespace(decisions)
-    n_classes = indicator.shape[1]
-    own = indicator @ xp.sum(weights.frequency[:, None] * indicator, axis=0)
-    target = (indicator * own[:, None] + 1) / (own[:, None] + n_classes)
+    target = platt_targets(indicator, weights)
     if decisions.shape[1] == 1:
         decisions = xp.concat([xp.zeros_like(decisions), decisions], axis=1)
     weight = weights.v * xp.astype(known, weights.v.dtype)

@@ -61,17 +61,26 @@ class KernelModel(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.pairwise = self._pairwise
         tags.array_api_support = True
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    @property
+    def _pairwise(self) -> bool:
+        """Whether X holds kernel values instead of features."""
+        return self.kernel == "precomputed"
+
     def _kernel(self) -> Kernel:
         if not callable(self.kernel):
             validation.one_of("kernel", self.kernel, KERNELS, also=" or a callable")
+        return self._with_parameters(self.kernel)
+
+    def _with_parameters(self, kernel: Any) -> Kernel:
+        """The kernel of this (valid) name, or the callable, with all parameters but gamma."""
         return Kernel(
-            self.kernel,
+            kernel,
             degree=validation.number("degree", self.degree),
             coef0=validation.number("coef0", self.coef0),
             params=self.kernel_params or {},
@@ -87,7 +96,7 @@ class KernelModel(BaseEstimator):
     def _validate(self, X: Any, y: Any, **options: Any) -> tuple[Array, Any, float]:
         X, y = validate_data(self, X, y, dtype=float_dtypes(X), ensure_min_samples=2, **options)
         rounding, X = _array.eps(X), _array.widen(X)
-        if self.kernel == "precomputed":
+        if self._pairwise:
             validation.precomputed(X, rounding)
         else:
             validation.mention_scales(X)
@@ -121,35 +130,9 @@ class KernelModel(BaseEstimator):
             return median_gamma(X, frequency, kernel, rng)
         return None
 
-    def _task(
-        self,
-        X: Array,
-        Y: Array,
-        y: Any,
-        weights: Weights,
-        kept: np.ndarray,
-        groups: Any,
-        *,
-        rounding: float,
-        criterion: Any = "press",
-        rule: coding.Rule | None = None,
-        **labels: Any,
-    ) -> Task:
-        """Assemble the task; X and y are whole, Y and weights belong to the kept rows."""
-        validation.one_of("penalty", self.penalty, PENALTIES)
-        validation.one_of("bias", self.bias, BIASES)
-        mu = validation.number_or_rule("regularization", self.regularization, ("loo",))
-        rng = check_random_state(self.random_state)
-        n = X.shape[0]
-        X, dropped = split_rows(X, kept, pairwise=self.kernel == "precomputed")
-        kernel = self._kernel()
-        gamma, search_gamma = None, False
-        if kernel.has_gamma:
-            gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
-            search_gamma = self.gamma == "loo"
-            if gamma is None:
-                gamma = self._thumb_gamma(X, weights.frequency, kernel, rng)
-        m = validation.component_count(self.n_components, X.shape[0])
+    def _basis(self, kept: np.ndarray, n: int) -> tuple[str, int | None, np.ndarray | None]:
+        """The centres asked for: how they are found, their number and, where given, their rows."""
+        m = validation.component_count(self.n_components, len(kept))
         basis, rows = "given", None
         if isinstance(self.basis, str):
             basis = validation.one_of(
@@ -173,6 +156,37 @@ class KernelModel(BaseEstimator):
                     f"n_components={m} contradicts basis, which names {len(rows)} rows; leave it "
                     "at None."
                 )
+        return basis, m, rows
+
+    def _task(
+        self,
+        X: Array,
+        Y: Array,
+        y: Any,
+        weights: Weights,
+        kept: np.ndarray,
+        groups: Any,
+        *,
+        rounding: float,
+        criterion: Any = "press",
+        rule: coding.Rule | None = None,
+        **labels: Any,
+    ) -> Task:
+        """Assemble the task; X and y are whole, Y and weights belong to the kept rows."""
+        validation.one_of("penalty", self.penalty, PENALTIES)
+        validation.one_of("bias", self.bias, BIASES)
+        mu = validation.number_or_rule("regularization", self.regularization, ("loo",))
+        rng = check_random_state(self.random_state)
+        n = X.shape[0]
+        X, dropped = split_rows(X, kept, pairwise=self._pairwise)
+        kernel = self._kernel()
+        gamma, search_gamma = None, False
+        if kernel.has_gamma:
+            gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
+            search_gamma = self.gamma == "loo"
+            if gamma is None:
+                gamma = self._thumb_gamma(X, weights.frequency, kernel, rng)
+        basis, m, rows = self._basis(kept, n)
         folds = None
         if self.cv is not None:
             classifier = rule is not None
@@ -238,7 +252,7 @@ class KernelModel(BaseEstimator):
         """Refuse rows of another array library than fit saw, as scikit-learn does."""
         if not get_config()["array_api_dispatch"]:
             return
-        names = [_array.library(self.dual_coef_), _array.library(X)]
+        names = [_array.library(self.intercept_), _array.library(X)]
         if names[0] != names[1]:
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace "

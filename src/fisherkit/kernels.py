@@ -12,7 +12,7 @@ costs under 3 % of the decomposition that follows and saves n^2 numbers of memor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,8 @@ class Kernel:
         Used by the kernels that have them, ignored by the others.
     params : mapping
         Extra arguments of a callable.
+    takes_gamma : bool
+        Whether a callable is given gamma, too.
     """
 
     name: str | Callable[..., float]
@@ -50,10 +52,11 @@ class Kernel:
     degree: float = 3
     coef0: float = 1.0
     params: Mapping[str, Any] = field(default_factory=dict)
+    takes_gamma: bool = False
 
     @property
     def has_gamma(self) -> bool:
-        return self.name in _WITH_GAMMA
+        return self.takes_gamma if callable(self.name) else self.name in _WITH_GAMMA
 
     @property
     def precomputed(self) -> bool:
@@ -70,7 +73,7 @@ class Kernel:
     def arguments(self) -> dict[str, Any]:
         """The arguments that scikit-learn's function of this kernel takes."""
         if callable(self.name):
-            return dict(self.params)
+            return dict(self.params) | ({"gamma": self.gamma} if self.takes_gamma else {})
         named = {
             "gamma": (self.gamma, _WITH_GAMMA),
             "degree": (self.degree, _WITH_DEGREE),
@@ -85,7 +88,9 @@ class Kernel:
         """
         if self.precomputed:
             return X
-        if self.name in _STATIONARY:
+        if self.name == "laplacian":
+            return _array.cityblock(X, Y, self._decay)
+        if self.name == "rbf":
             return _array.exp_in_place(self.exponent(X, Y))
         if self.name == "linear":
             return X @ Y.T
@@ -100,6 +105,21 @@ class Kernel:
             )
             return _array.like(values, X)
         return pairwise_kernels(X, Y, self.name, **self.arguments)
+
+    def blocks(self, X: Array, Y: Array, gammas: Iterable[float | None]) -> Iterator[Array]:
+        """The block for each gamma in turn; the distances behind them are found once."""
+        distances = None
+        if self.name in _STATIONARY:
+            distances = replace(self, gamma=1.0).exponent(X, Y)
+        for gamma in gammas:
+            if distances is None:
+                yield replace(self, gamma=gamma).block(X, Y)
+            else:
+                yield _array.exp_in_place(distances * gamma)
+
+    def _decay(self, distances: Array) -> Array:
+        distances *= -self.gamma
+        return _array.exp_in_place(distances)
 
     def exponent(self, X: Array, Y: Array) -> Array:
         """log k(x, y) of a stationary kernel: -gamma times the distance; (n, m)."""
@@ -346,6 +366,13 @@ def reference_width(X: Array, weight: Array, kernel: Kernel) -> float:
     # Half of the digits: see `_rough_mean`.
     mantissa, exponent = math.frexp(_reciprocal(spread))
     return math.ldexp(round(mantissa * 2**26), exponent - 26)
+
+
+def length(kernel: Kernel, gamma: float | None) -> float:
+    """The width of a kernel: 1/sqrt(2 gamma) for rbf, 1/gamma otherwise; nan without a gamma."""
+    if gamma is None:
+        return math.nan
+    return (2 * gamma) ** -0.5 if kernel.name == "rbf" else 1 / gamma
 
 
 def width_step(kernel: Kernel) -> float:

@@ -263,6 +263,93 @@ class RelevanceDisplay:
         return self
 
 
+class CommitteeDisplay:
+    """The weight of each member over kernel width and mu, one panel for each kernel family.
+
+    Parameters
+    ----------
+    members : ndarray
+        The ``members_`` of a fitted `FisherCommitteeClassifier`.
+
+    Attributes
+    ----------
+    axes_ : list of matplotlib Axes
+        One for each kernel.
+    figure_ : matplotlib Figure
+    meshes_ : list of matplotlib QuadMesh
+
+    Examples
+    --------
+    >>> from fisherkit import FisherCommitteeClassifier
+    >>> from fisherkit.datasets import make_torus
+    >>> from fisherkit.plots import CommitteeDisplay
+    >>> X, y = make_torus(100, random_state=0)
+    >>> display = CommitteeDisplay.from_estimator(FisherCommitteeClassifier().fit(X, y))
+    >>> [ax.get_title() for ax in display.axes_]
+    ['rbf', 'laplacian']
+    """
+
+    def __init__(self, members: np.ndarray):
+        self.members = members
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> CommitteeDisplay:
+        """Draw the members of a fitted committee, or of the last step of a pipeline."""
+        return cls(_fitted(estimator).members_).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> CommitteeDisplay:
+        """Draw on the array of axes ``ax``, one for each kernel, or on a new figure."""
+        import matplotlib.pyplot as plt
+
+        names = list(dict.fromkeys(self.members["kernel"].tolist()))
+        if ax is None:
+            _, ax = plt.subplots(
+                1, len(names), figsize=(1 + 3.2 * len(names), 4), layout="constrained", sharey=True
+            )
+        self.axes_ = list(np.ravel(ax))
+        if len(self.axes_) != len(names):
+            raise ValueError(
+                f"ax has {len(self.axes_)} entries for {len(names)} kernels: {', '.join(names)}."
+            )
+        best = self.members[np.argmin(self.members["loo_log_loss"])]
+        percent = 100 * self.members["weight"]
+        self.meshes_ = []
+        for ax, name in zip(self.axes_, names, strict=True):
+            own = self.members["kernel"] == name
+            # Kernels without a width have one column.
+            widths, column = np.unique(
+                np.nan_to_num(self.members["width"][own], nan=1.0), return_inverse=True
+            )
+            relative = np.log2(self.members["mu"] / self.members["unit"])
+            rows, row = np.unique(np.round(relative[own], 6), return_inverse=True)
+            grid = np.zeros((len(rows), len(widths)))
+            grid[row, column] = percent[own]
+            mesh = ax.pcolormesh(
+                np.arange(len(widths)),
+                2.0**rows,
+                grid,
+                cmap="magma_r",
+                vmin=0,
+                vmax=percent.max() or 1,
+            )
+            self.meshes_.append(mesh)
+            if name == best["kernel"]:
+                where = np.searchsorted(widths, best["width"]) if np.isfinite(best["width"]) else 0
+                ax.plot(
+                    where, best["mu"] / best["unit"], "o", mfc="none", mec="tab:cyan", ms=9, mew=2
+                )
+            ax.set_yscale("log", base=2)
+            has_width = bool(np.all(np.isfinite(self.members["width"][own])))
+            labels = [f"{w:.3g}" for w in widths] if has_width else ["none"]
+            ax.set_xticks(np.arange(len(widths)), labels, rotation=45)
+            ax.set_xlabel("kernel width")
+            ax.set_title(name)
+        self.axes_[0].set_ylabel("regularisation $\\mu$ (in units of tr G / n)")
+        self.figure_ = self.axes_[0].figure
+        self.figure_.colorbar(self.meshes_[-1], ax=self.axes_, label="weight of the member (%)")
+        return self
+
+
 def _fitted(estimator: Any) -> Any:
     """The fitted estimator, or the last step of a pipeline."""
     if isinstance(estimator, Pipeline):

@@ -155,28 +155,38 @@ class RidgePath:
 
     def at(self, mu: float) -> Ridge:
         """The fit at one mu; O(n r k)."""
-        xp = _array.namespace(self.Y)
         form = self.canonical
         c = form.shrinkage(mu)
-        filtered = self.xi / (form.lam + mu)[:, None]
-        if form.right is None:
-            coef = form.weights.root[:, None] * (form.U @ filtered)
-        else:
-            coef = form.right @ filtered
-        if form.lift is not None:
-            coef = form.lift(coef)
-        intercept = xp.zeros_like(self.Y[0, :])
-        if form.bias == "free":
-            intercept = form.weights.mean(self.Y)
-        if form.bias_row is not None:
-            intercept = intercept - form.bias_row @ filtered
+        coef, intercept = self.coefficients([mu])
         diag = _leverage_complement(form, c[:, None])[:, 0]
         BY = self._residual_coordinates(c[:, None])[:, :, 0]
         scatter = self.xi.T @ (c[:, None] * self.xi)
         if self.outside is not None:
             scatter = scatter + self.outside.T @ self.outside
         resolvent = SpectralResolvent(form, c)
-        return Ridge(self.Y, form.weights, diag, BY, scatter, resolvent, coef, intercept)
+        return Ridge(
+            self.Y, form.weights, diag, BY, scatter, resolvent, coef[:, :, 0], intercept[:, 0]
+        )
+
+    def coefficients(self, mus: Sequence[float]) -> tuple[Array, Array]:
+        """Coefficients of the centres (m, k, p) and biases (k, p) at p values of mu; O(n r k p)."""
+        xp = _array.namespace(self.Y)
+        form, k, p = self.canonical, self.Y.shape[1], len(mus)
+        grid = _array.like(np.asarray(mus, dtype=np.float64), self.Y)
+        filtered = self.xi[:, :, None] / (form.lam[:, None] + grid[None, :])[:, None, :]
+        filtered = xp.reshape(filtered, (form.rank, k * p))
+        if form.right is None:
+            coef = form.weights.root[:, None] * (form.U @ filtered)
+        else:
+            coef = form.right @ filtered
+        if form.lift is not None:
+            coef = form.lift(coef)
+        intercept = xp.zeros_like(self.Y[0, :])[:, None] + 0 * grid[None, :]
+        if form.bias == "free":
+            intercept = intercept + form.weights.mean(self.Y)[:, None]
+        if form.bias_row is not None:
+            intercept = intercept - xp.reshape(form.bias_row @ filtered, (k, p))
+        return xp.reshape(coef, (coef.shape[0], k, p)), intercept
 
     def held_out(self, mus: Sequence[float], folds: Sequence[Fold] | None = None) -> Array:
         """Residuals of held-out rows for many mu at once, (rows, k, number of mu).

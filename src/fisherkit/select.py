@@ -17,7 +17,7 @@ from enum import Enum
 
 import numpy as np
 
-from fisherkit.canonical import mu_floor
+from fisherkit.canonical import Canonical, mu_floor
 from fisherkit.criteria import Criterion
 from fisherkit.ridge import RidgePath
 
@@ -100,6 +100,12 @@ class Selection:
     path: np.ndarray = field(repr=False)
 
 
+def mu_grid(canonical: Canonical) -> np.ndarray:
+    """The values of mu that are priced first, ascending."""
+    floor = mu_floor(canonical.unit, canonical.weights)
+    return np.unique(np.maximum(GRID * canonical.unit, floor))
+
+
 def newton(
     derivatives: Callable[[float], tuple[float, float, float]],
     x: float,
@@ -150,11 +156,10 @@ class MuSearch:
     values: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        unit = self.path.canonical.unit
-        self.floor = mu_floor(unit, self.path.canonical.weights)
-        self.ceiling = _UPPER * unit
-        grid = np.maximum(GRID * unit, self.floor)
-        self.mus = np.unique(grid) if self.given is None else np.array([self.given])
+        canonical = self.path.canonical
+        self.floor = mu_floor(canonical.unit, canonical.weights)
+        self.ceiling = _UPPER * canonical.unit
+        self.mus = mu_grid(canonical) if self.given is None else np.array([self.given])
         self.values = self.criterion.values(self.path, list(self.mus))
         if self.given is None:
             self._extend()

@@ -11,9 +11,9 @@ from numpy.lib.recfunctions import repack_fields
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 
-from fisherkit import _array, coding, crossfit, forward, validation
-from fisherkit.calibrate import probabilities
+from fisherkit import crossfit, forward, validation
 from fisherkit.crossfit import Choice, Family, Labels, Sample
+from fisherkit.discriminant import DecisionMixin
 from fisherkit.kernel_model import THRESHOLDS, KernelModel, split_rows
 from fisherkit.kernels import Gram, reference_width, width_step
 from fisherkit.learners import ForwardLearner, LqLearner
@@ -30,7 +30,7 @@ _MOST_TERMS = 200  # of a forward selection that is not told otherwise
 
 
 class ExpansionMixin(ClassifierMixin):
-    """What the two sparse classifiers share: rows, cross-validation, decisions, probabilities."""
+    """What the two sparse classifiers share: merged rows, cross-validation, the terms kept."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -147,35 +147,8 @@ class ExpansionMixin(ClassifierMixin):
         if not sample.gram.kernel.precomputed:
             self._centres = sample.gram.X[centres[order]]
 
-    def decision_function(self, X):
-        """Decision for each row: positive for ``classes_[1]``, or one score per class.
 
-        Only the `n_terms_` retained kernels are evaluated.
-
-        Parameters
-        ----------
-        X : (n, d)
-
-        Returns
-        -------
-        (n,) for two classes, otherwise (n, n_classes)
-        """
-        decisions, dtype = self._scores(X, "decision_function")
-        decisions = _array.cast(decisions, dtype)
-        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
-
-    def predict(self, X):
-        """Predicted label of each row of X (n, d); (n,)."""
-        decisions, _ = self._scores(X, "predict")
-        return coding.decode(self.classes_, coding.winners(decisions))
-
-    def predict_proba(self, X):
-        """Probability of each class, calibrated on the decisions of the folds; (n, n_classes)."""
-        decisions, dtype = self._scores(X, "predict_proba")
-        return probabilities(decisions, self._slope, dtype)
-
-
-class SparseFisherClassifier(ExpansionMixin, KernelModel):
+class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     """Kernel Fisher discriminant with an lq penalty: few kernels, many or two classes (kFDA_q).
 
     Minimises ``1/2 sum_i w_i |Y_i - b - sum_j k(x_i, z_j) A_j|^2 + rho W sum_j |A_j|_2^q`` on
@@ -336,7 +309,7 @@ class SparseFisherClassifier(ExpansionMixin, KernelModel):
         return self
 
 
-class ForwardFisherClassifier(ExpansionMixin, KernelModel):
+class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     """Kernel classifier grown term by term, by leave-one-out error (F-OFS-LOO) or kFDA_OLS.
 
     Each step adds the kernel that most improves the criterion and makes all others orthogonal to

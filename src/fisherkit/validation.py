@@ -46,6 +46,34 @@ def number_or_rule(name: str, value: Any, rules: Sequence[str]) -> float | None:
     return float(value)
 
 
+def fraction(name: str, value: Any) -> float:
+    """A number from 0 to below 1."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
+        raise ValueError(f"{name}={value!r} is not valid; use a number of at least 0 and below 1.")
+    return float(value)
+
+
+def gamma_lists(name: str, value: Any, n_kernels: int) -> list[tuple[float, ...]] | None:
+    """The widths of each kernel: one list for all of them, one for each, or ``None``."""
+    if value is None:
+        return None
+    hint = "use None, a sequence of positive numbers, or one such sequence for each kernel."
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError(f"{name}={value!r} is not valid; {hint}")
+    lists = list(value)
+    if not any(isinstance(entry, Iterable) for entry in lists):
+        lists = [lists] * n_kernels
+    if len(lists) != n_kernels:
+        raise ValueError(f"{name} has {len(lists)} sequences for {n_kernels} kernels; {hint}")
+    for entry in lists:
+        numbers = isinstance(entry, Iterable) and not isinstance(entry, str) and list(entry)
+        if not numbers or not all(isinstance(g, Real) and 0 < float(g) < np.inf for g in numbers):
+            raise ValueError(f"{name}={value!r} is not valid; {hint}")
+        if len({float(g) for g in numbers}) < len(numbers):
+            raise ValueError(f"{name}={value!r} names a width twice; each must appear once.")
+    return [tuple(float(g) for g in entry) for entry in lists]
+
+
 def count(name: str, value: Any) -> int | None:
     """A positive integer, or ``None``."""
     if value is None:

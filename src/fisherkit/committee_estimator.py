@@ -1,0 +1,295 @@
+"""The committee as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from fisherkit import _array, coding, committee, validation
+from fisherkit._array import Array
+from fisherkit.calibrate import probabilities
+from fisherkit.decompose import Design
+from fisherkit.discriminant import DecisionMixin
+from fisherkit.kernel_model import PENALTIES, KernelModel, interleave, split_rows
+from fisherkit.kernels import KERNELS, Gram, Kernel, reference_width, width_step
+
+NAMES = tuple(name for name in KERNELS if name != "precomputed")
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The table of members: NumPy whatever the namespace of X, in which arrays must be."""
+
+    members: np.ndarray
+
+
+class FisherCommitteeClassifier(DecisionMixin, KernelModel):
+    """Every kernel Fisher discriminant on a grid, weighted by its leave-one-out likelihood.
+
+    Tuning prices a grid of kernel widths and regularisations by exact leave-one-out and keeps one
+    model. This classifier keeps them all: each member is calibrated on its leave-one-out scores,
+    and its weight follows from how well it then predicts the rows left out.
+
+    Parameters
+    ----------
+    kernels : sequence of str or callable, default=("rbf", "laplacian")
+        Names of ``sklearn.metrics.pairwise``, or callables ``k(x, y, gamma=...)`` of two rows.
+        The families have equal weight before the data are seen.
+    n_widths : int, default=7
+        Widths of each kernel, an octave apart, about the spread of the features (as
+        `reference_width` measures it; that of rbf for callables).
+    gammas : None, sequence of float, or one such sequence for each kernel, default=None
+        Kernel coefficients to use instead. Kernels that have none ignore both parameters.
+    combine : {"average", "stack", "best"}, default="average"
+        "average" weighs members by the root of their leave-one-out likelihood, "stack" fits
+        non-negative weights to the leave-one-out logits, shrunk to the average, and "best" takes
+        the single member of the smallest calibrated log-loss.
+    min_weight : float in [0, 1), default=1e-4
+        Members of less weight are dropped, and the others rescaled: prediction evaluates only
+        widths that matter.
+    degree, coef0 : float, default=3, 1.0
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        Extra arguments of callable kernels.
+    penalty : {"rkhs", "coefficients"}, default="rkhs"
+        ``mu f'K^-1 f`` (LS-SVM, kernel ridge) or ``mu alpha'alpha`` (KFD of the papers).
+    basis : {"auto", "full", "pivoted", "random"} or array of row indices, default="auto"
+        Rows that serve as centres. "auto" uses every row, through a low-rank factorisation where
+        the kernel matrix allows it; that of the Laplacian never does, so beyond some thousand rows
+        give ``n_components``.
+    n_components : int, default=None
+        Number of centres for "pivoted" and "random"; with "auto" it means "pivoted".
+    class_weight : dict, "balanced" or None, default=None
+        Cost of each class, multiplied with the sample weights.
+    random_state : int, RandomState or None, default=None
+        For random pivots and centres.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    members_ : ndarray with one row for each member
+        Fields kernel, width (1/sqrt(2 gamma) for rbf, 1/gamma otherwise), gamma, mu, unit
+        (tr(G)/n, so that mu / unit is the relative regularisation), weight, slope, offset (or
+        offset_0, offset_1, ... for more than two classes) and loo_log_loss. For pandas:
+        ``DataFrame(model.members_)``.
+    weights_ : (n_members,)
+        Their weights; 0 for members dropped. They sum to 1 unless stacked.
+    effective_members_ : float
+        1 / sum of squared (normalised) weights.
+    dual_coef_ : dict
+        For each (kernel, gamma) in use the coefficients of its centres, summed over mu: (m,) for
+        two classes, otherwise (n_classes, m).
+    basis_indices_ : dict
+        For each (kernel, gamma) in use the rows of the training data that are centres.
+    intercept_ : scalar or (n_classes,)
+        ``decision_function(x)`` is the sum of ``k(x, centres) @ dual_coef.T``, plus this.
+    loo_proba_ : (n, n_classes)
+        Probabilities of each training row from the members fitted without it. Conditional on the
+        weights and calibrations, which have seen the row; the log-loss on new rows is higher.
+    status_ : Status
+        Its value is a sentence.
+
+    Notes
+    -----
+    With F_ij the leave-one-out score of row i under member j and m_i the mean code of the fold,
+    slope and offset minimise the log-loss N_j of ``a (F_ij - m_i) + b`` against Platt's targets.
+    The average has weights proportional to ``prior * exp(-n N_j / 2)``.
+
+    Leave-one-out is exact as in `KernelFisherClassifier`; ``sample_weight`` counts copies. Where
+    no member predicts left-out rows better than the class shares do, the model is these shares.
+
+    Features are not scaled: put a scaler in front.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fisherkit import FisherCommitteeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), FisherCommitteeClassifier()).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.95)
+    True
+    >>> members = model[-1].members_
+    >>> len(members), bool(1 < model[-1].effective_members_ < 350)
+    (350, True)
+    """
+
+    _slope = 1.0  # decisions are log-odds
+
+    def __init__(
+        self,
+        kernels=("rbf", "laplacian"),
+        *,
+        n_widths=7,
+        gammas=None,
+        combine="average",
+        min_weight=1e-4,
+        degree=3,
+        coef0=1.0,
+        kernel_params=None,
+        penalty="rkhs",
+        basis="auto",
+        n_components=None,
+        class_weight=None,
+        random_state=None,
+    ):
+        self.kernels = kernels
+        self.n_widths = n_widths
+        self.gammas = gammas
+        self.combine = combine
+        self.min_weight = min_weight
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.penalty = penalty
+        self.basis = basis
+        self.n_components = n_components
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    @property
+    def _pairwise(self) -> bool:
+        return False
+
+    @property
+    def members_(self) -> np.ndarray:
+        return self._record.members
+
+    def fit(self, X, y, sample_weight=None):
+        """Price every member, weigh them, and add them up.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,)
+            Labels of any type.
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+
+        Returns
+        -------
+        self
+        """
+        names = self._names()
+        validation.one_of("combine", self.combine, committee.COMBINE)
+        min_weight = validation.fraction("min_weight", self.min_weight)
+        validation.one_of("penalty", self.penalty, PENALTIES)
+        X, rounding, kept, _, classes, index, weights = self._labelled(
+            X, y, sample_weight, self.class_weight
+        )
+        basis, m, rows = self._basis(kept, X.shape[0])
+        X, dropped = split_rows(X, kept, pairwise=False)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        kernels = [replace(self._with_parameters(k), takes_gamma=callable(k)) for k in self.kernels]
+        families = [
+            committee.KernelFamily(
+                name,
+                Design(
+                    gram=Gram(X, kernel, rounding),
+                    weights=weights,
+                    penalty=self.penalty,
+                    bias="free",
+                    basis=basis,
+                    n_components=m,
+                    rows=rows,
+                    seed=seed,
+                ),
+                gammas,
+            )
+            for name, kernel, gammas in zip(
+                names, kernels, self._widths(kernels, X, weights.frequency), strict=True
+            )
+        ]
+        found = committee.assemble(
+            families,
+            coding.targets(index, classes.shape[0], X),
+            coding.indicators(index, classes.shape[0], X),
+            combine=self.combine,
+            min_weight=min_weight,
+        )
+        self.classes_ = classes
+        self._store_committee(found, names, kernels, X, kept)
+        logits = found.logits
+        if dropped is not None:  # a row of weight 0 is not part of the fit
+            logits = interleave(logits, self._raw_scores(dropped), kept)
+        self.loo_proba_ = probabilities(logits, 1.0)
+        return self
+
+    def _names(self) -> list[str]:
+        """Names of the kernels, each of them valid."""
+        if isinstance(self.kernels, str) or not isinstance(self.kernels, Sequence):
+            raise ValueError(
+                f"kernels={self.kernels!r} is not valid; use a sequence of kernels, for example "
+                "('rbf', 'laplacian')."
+            )
+        if len(self.kernels) == 0:
+            raise ValueError("kernels is empty; name at least one kernel, for example ('rbf',).")
+        names = [
+            getattr(kernel, "__name__", type(kernel).__name__)
+            if callable(kernel)
+            else validation.one_of("kernels: kernel", kernel, NAMES, also=" or a callable")
+            for kernel in self.kernels
+        ]
+        if len(set(names)) < len(names):
+            raise ValueError(f"kernels={self.kernels!r} names a kernel twice.")
+        return names
+
+    def _widths(
+        self, kernels: list[Kernel], X: Array, frequency: Array
+    ) -> list[tuple[float | None, ...]]:
+        """The gammas of each kernel; ``None`` alone for kernels without."""
+        n_widths = validation.count("n_widths", self.n_widths)
+        if n_widths is None:
+            raise ValueError("n_widths=None is not valid; use an integer >= 1.")
+        given = validation.gamma_lists("gammas", self.gammas, len(kernels))
+        octaves = np.arange(n_widths) - (n_widths - 1) / 2
+        widths: list[tuple[float | None, ...]] = []
+        for position, kernel in enumerate(kernels):
+            if not kernel.has_gamma:
+                widths.append((None,))
+            elif given is not None:
+                widths.append(given[position])
+            else:
+                model = Kernel("rbf") if callable(kernel.name) else kernel
+                octave = width_step(model) ** 2
+                reference = reference_width(X, frequency, model)
+                widths.append(tuple(float(g) for g in reference * octave**octaves))
+        return widths
+
+    def _store_committee(
+        self,
+        found: committee.Committee,
+        names: list[str],
+        kernels: list[Kernel],
+        X: Array,
+        kept: np.ndarray,
+    ) -> None:
+        flat = found.intercept.shape[0] == 1
+        self._record = _Record(committee.table(found, list(zip(names, kernels, strict=True))))
+        self.weights_ = _array.like(found.weights, X)
+        self.effective_members_ = found.effective_members
+        self.status_ = found.status
+        self.intercept_ = found.intercept[0] if flat else found.intercept
+        self.dual_coef_, self.basis_indices_ = {}, {}
+        for part in found.parts:
+            key = names[part.family], part.gamma
+            self.dual_coef_[key] = part.coef[:, 0] if flat else part.coef.T
+            self.basis_indices_[key] = _array.indices(kept[part.centres], X)
+        self._expansions = committee.expand(found.parts, kernels, X)
+
+    def _raw_scores(self, X: Array) -> Array:
+        """g(x) for validated rows, in row blocks."""
+        xp = _array.namespace(X)
+        centres = max((part.centres.shape[0] for part in self._expansions), default=1)
+        intercept = xp.reshape(self.intercept_, (1, -1))
+        parts = []
+        for rows in _array.row_blocks(X.shape[0], max(centres, X.shape[1])):
+            g = intercept + xp.zeros_like(X[rows, :1])
+            for expansion in self._expansions:
+                g = g + expansion(X[rows, :])
+            parts.append(g)
+        return xp.concat(parts, axis=0)

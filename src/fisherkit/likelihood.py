@@ -1,0 +1,247 @@
+"""The cross-entropy of many models' logits at once: calibration of each, stacking of all.
+
+With logits u and Platt's targets t, and rows weighted by shares that sum to one,
+
+    N = mean_i [ log(1 + e^u) - t u ]                      two classes, one logit
+    N = mean_i [ log sum_k e^u_k - sum_k t_k u_k ]         more, one logit for each
+
+Calibration fits u = a z + b to centred scores z, with a in [1e-3, 1e6] and the sum of b over the
+classes zero. Two classes written as indicators have scores (1 +- f)/2, so that their logits differ
+by a z + (b_2 - b_1): the second formula then gives the first, slope for slope.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.calibrate import SLOPE_BOUNDS, platt_targets
+from fisherkit.weights import Weights
+
+_SHRINK = 0.05  # of stacked weights towards the average
+_ROUNDING = 16  # units of roundoff in a centred score that mean nothing
+_MAX_STEPS = 100
+_DAMPING = 1e-12  # of the Hessian, relative to the largest it may have
+_CERTAIN = 1e-10  # squared Newton decrement below which values are rounding, and steps right
+_CONVERGED = 1e-12  # squared Newton decrement: the step that follows leaves rounding
+# A gain in log-likelihood below this is nothing: on noise the best member of the default grid has
+# more in one case of four, and a larger threshold would give up weak signals.
+_NATS = 2.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Slopes a (q,), offsets b (k, q) and cross-entropies N (q,) of q members."""
+
+    slope: Array
+    offset: Array
+    loss: Array
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The cross-entropy of logits (n, k, q): k = 1 for two classes, otherwise one for each.
+
+    ``target`` (n, k) are Platt's, ``share`` (n,) the weights of the rows, which sum to one, and
+    ``total`` is l.
+    """
+
+    target: Array
+    share: Array
+    total: float
+
+    @classmethod
+    def of(cls, indicator: Array, weights: Weights) -> Likelihood:
+        target = platt_targets(indicator, weights)
+        target = target[:, 1:] if target.shape[1] == 2 else target
+        return cls(target, weights.v / weights.mass, weights.total)
+
+    @property
+    def prior(self) -> Array:
+        """Logits (k,) of the best constant: the class shares, as the targets see them."""
+        xp = _array.namespace(self.target)
+        mean = self.share @ self.target
+        if mean.shape[0] == 1:
+            return xp.log(mean / (1 - mean))
+        return xp.log(mean) - xp.mean(xp.log(mean))
+
+    def loss(self, logits: Array) -> Array:
+        """Mean cross-entropy of each member; (q,)."""
+        xp = _array.namespace(logits)
+        fitted = xp.sum(self.target[:, :, None] * logits, axis=1)
+        return self.share @ (_log_normaliser(logits)[0] - fitted)
+
+    def nothing_found(self, best: float) -> bool:
+        """Whether the loss of the best member is no better than noise makes it.
+
+        Few rows cannot gain much: half of what a perfect member would gain is then enough.
+        """
+        xp = _array.namespace(self.target)
+        t = self.target
+        prior = float(self.loss((self.prior[None, :] + 0 * t)[:, :, None])[0])
+        t = xp.concat([t, 1 - t], axis=1) if t.shape[1] == 1 else t
+        perfect = -float(self.share @ xp.sum(t * xp.log(t), axis=1))
+        gain, most = self.total * (prior - best), self.total * (prior - perfect)
+        return gain < min(_NATS, 0.5 * most)
+
+    def calibrate(self, Z: Array) -> Calibration:
+        """Slopes and offsets of q members at once from centred scores Z (n, k, q).
+
+        Newton steps in (a, b), halved until they descend and cut short at the bounds of a, where
+        b alone may go on. They are invariant to the scale of Z; ten or so do.
+        """
+        xp = _array.namespace(Z)
+        Z = xp.where(xp.abs(Z) > _ROUNDING * _array.eps(Z), Z, xp.zeros_like(Z))
+        ones = xp.ones_like(Z[0, 0, :])
+        theta = xp.concat([SLOPE_BOUNDS[0] * ones[None, :], self.prior[:, None] * ones], axis=0)
+        fixed = self.share @ self.target, self._mean(xp.sum(self.target[:, :, None] * Z, axis=1))
+        # Saturated logits have no curvature, nor have scores that are all zero.
+        square = self._mean(xp.sum(Z * Z, axis=1))
+        damping = xp.concat(
+            [xp.where(square > 0, _DAMPING * square, ones)[None, :], 0 * theta[1:, :] + _DAMPING],
+            axis=0,
+        )
+        damping = damping.T[:, :, None] * _array.like(np.eye(theta.shape[0]), Z)
+        step, length, value, decrement = xp.zeros_like(theta), ones, ones * math.inf, ones
+        for _ in range(_MAX_STEPS):
+            trial = theta + length * step
+            new, gradient, hessian = self._derivatives(Z, trial, fixed)
+            better = (new <= value) | (decrement <= _CERTAIN)
+            fresh, longest, promise = _bounded_step(trial, gradient, hessian + damping)
+            theta, value = xp.where(better, trial, theta), xp.where(better, new, value)
+            step, length = xp.where(better, fresh, step), xp.where(better, longest, 0.5 * length)
+            decrement = xp.where(better, promise, decrement)
+            if bool(xp.all(decrement <= _CONVERGED)):
+                break
+        theta = theta + length * step
+        return Calibration(theta[0, :], theta[1:, :], value)
+
+    def _derivatives(
+        self, Z: Array, theta: Array, fixed: tuple[Array, Array]
+    ) -> tuple[Array, Array, Array]:
+        """N (q,), its gradient (1 + k, q) and Hessian (q, 1 + k, 1 + k) in (a, b)."""
+        xp = _array.namespace(Z)
+        k = Z.shape[1]
+        mean_target, target_score = fixed
+        a, b = theta[0, :], theta[1:, :]
+        norm, P = _log_normaliser(a * Z + b[None, :, :])
+        value = self._mean(norm) - a * target_score - mean_target @ b
+        PZ = P * Z
+        mean_P, mean_PZ = self._mean(P), self._mean(PZ)
+        gradient = xp.concat(
+            [(xp.sum(mean_PZ, axis=0) - target_score)[None, :], mean_P - mean_target[:, None]],
+            axis=0,
+        )
+        if k == 1:  # the formulas below with half of the passes over the data
+            spread = P - P * P
+            along = spread * Z
+            ab, bb = self._mean(along), self._mean(spread)
+            entries = [self._mean(along * Z), ab, ab, bb]
+            return value, gradient, xp.reshape(xp.concat(entries, axis=0).T, (-1, 2, 2))
+        score = xp.sum(PZ, axis=1)
+        aa = self._mean(xp.sum(PZ * Z, axis=1) - score * score)[None, :]
+        ab = mean_PZ - self._mean(P * score[:, None, :])
+        rows = [xp.concat([aa, ab], axis=0)]
+        for c in range(k):
+            bb = -self._mean(P[:, c : c + 1, :] * P)
+            # The sum of all offsets has no effect: a term along it makes the matrix regular.
+            bb = bb + 1.0
+            own = xp.concat([bb[:c, :], bb[c : c + 1, :] + mean_P[c, :], bb[c + 1 :, :]], axis=0)
+            rows.append(xp.concat([ab[c : c + 1, :], own], axis=0))
+        return value, gradient, xp.permute_dims(xp.stack(rows, axis=0), (2, 0, 1))
+
+    def _mean(self, values: Array) -> Array:
+        """Weighted mean over the first axis."""
+        xp = _array.namespace(values)
+        flat = xp.reshape(values, (values.shape[0], -1))
+        return xp.reshape(self.share @ flat, values.shape[1:])
+
+    def stack(self, U: Array, omega: Array) -> tuple[Array, Array]:
+        """v (q,) and b_0 (k,) that minimise the loss of b_0 + sum_j v_j U_j + 0.05 |v - omega|^2.
+
+        Projected Newton steps from omega; U is (n, k, q).
+        """
+        xp = _array.namespace(U)
+        n, k, q = U.shape
+        ones = _array.like(np.tile(np.eye(k), (n, 1, 1)), U)
+        A = xp.concat([U, ones], axis=2)
+        pull = _array.like(2 * _SHRINK * (np.arange(q + k) < q), U)
+        ridge = np.zeros((q + k, q + k))
+        ridge[q:, q:] = k > 1  # as in `_derivatives`
+        ridge = _array.like(ridge + np.diag(_array.to_numpy(pull)), U)
+        home = xp.concat([omega, xp.zeros_like(U[0, :, 0])], axis=0)
+        bounded = pull > 0
+
+        def objective(x: Array) -> float:
+            shrink = 0.5 * float(xp.sum(pull * (x - home) ** 2))
+            return float(self.loss(xp.matmul(A, x)[:, :, None])[0]) + shrink
+
+        x, value = home, objective(home)
+        for _ in range(_MAX_STEPS):
+            P = _log_normaliser(xp.matmul(A, x)[:, :, None])[1][:, :, 0]
+            pulled = xp.sum(P[:, :, None] * A, axis=1)
+            gradient = pull * (x - home) + self.share @ xp.sum(
+                (P - self.target)[:, :, None] * A, axis=1
+            )
+            H = ridge - pulled.T @ (self.share[:, None] * pulled)
+            for c in range(k):
+                H = H + A[:, c, :].T @ ((self.share * P[:, c])[:, None] * A[:, c, :])
+            free = xp.astype(~(bounded & (x <= 0) & (gradient > 0)), x.dtype)
+            H = H * free[:, None] * free[None, :] + xp.linalg.diagonal(H)[None, :] * (
+                _array.like(np.eye(q + k), U) * (1 - free)[None, :]
+            )
+            step = -xp.linalg.solve(H, (free * gradient)[:, None])[:, 0]
+            length = 1.0
+            while length > 1e-12:
+                trial = x + length * step
+                trial = xp.where(bounded & (trial < 0), xp.zeros_like(trial), trial)
+                new = objective(trial)
+                if new <= value + 4 * _array.eps(U) * abs(value):
+                    break
+                length /= 2
+            else:
+                break
+            moved = float(xp.max(xp.abs(trial - x)))
+            x, value = trial, new
+            if moved <= 1e-12:
+                break
+        return x[:q], x[q:]
+
+
+def _log_normaliser(U: Array) -> tuple[Array, Array]:
+    """log(1 + e^u) and its derivative for one logit (n, 1, q); log sum e^u for more; (n, q)."""
+    xp = _array.namespace(U)
+    if U.shape[1] == 1:
+        t = xp.exp(-xp.abs(U))  # never overflows
+        total = 1 + t
+        P = xp.where(U >= 0, xp.ones_like(t), t) / total
+        return (xp.log(total) + xp.maximum(U, xp.zeros_like(U)))[:, 0, :], P
+    top = xp.max(U, axis=1, keepdims=True)
+    mass = xp.exp(U - top)
+    total = xp.sum(mass, axis=1, keepdims=True)
+    return (xp.log(total) + top)[:, 0, :], mass / total
+
+
+def _bounded_step(theta: Array, gradient: Array, hessian: Array) -> tuple[Array, Array, Array]:
+    """Newton steps (1 + k, q), how far they may go before a leaves its bounds, and g'H^-1 g."""
+    xp = _array.namespace(theta)
+    lower, upper = SLOPE_BOUNDS
+    a = theta[0, :]
+    g = gradient.T[:, :, None]
+    full = -xp.linalg.solve(hessian, g)[:, :, 0].T
+    alone = -xp.linalg.solve(hessian[:, 1:, 1:], g[:, 1:, :])[:, :, 0].T
+    alone = xp.concat([xp.zeros_like(a)[None, :], alone], axis=0)
+    outward = ((a <= lower * (1 + 1e-9)) & (full[0, :] < 0)) | (
+        (a >= upper * (1 - 1e-9)) & (full[0, :] > 0)
+    )
+    step = xp.where(outward, alone, full)
+    move = step[0, :]
+    room = xp.where(move < 0, lower - a, upper - a)
+    still, ones = move == 0, xp.ones_like(move)
+    share = room / xp.where(still, ones, move)
+    longest = xp.where(still | (share > 1), ones, share)
+    return step, longest, -xp.sum(step * gradient, axis=0)
