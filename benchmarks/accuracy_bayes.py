@@ -4,6 +4,7 @@
                (ard), fitted anew on each split: the original splits, topped up by random ones
     log_loss   log-loss at n=300 on seven sets beside scikit-learn's GaussianProcessClassifier with
                the same kernel and number of starts
+    overfit    AUC on heart with one width per feature by the evidence alone, without hyper-prior
     relevance  rank of the one relevant feature among 20 irrelevant ones, N=100
 
 The command resumes: rows that results/bayes_<part>.csv holds are not computed again; --fresh starts
@@ -25,6 +26,7 @@ from _common import (
     print_table,
     read_csv,
     timed,
+    write_csv,
 )
 from sklearn.base import ClassifierMixin
 from sklearn.datasets import make_circles, make_moons
@@ -104,7 +106,8 @@ def auc_table(rows: list[dict[str, str]]) -> list[Row]:
             continue
         pairs = min(map(len, values.values()))
         gain = values["ard"][:pairs] - values["rbf"][:pairs]
-        row: Row = {"set": name, "splits": pairs}
+        first = [float(r["auc"]) for r in rows if (r["set"], r["model"]) == (name, "rbf")][:5]
+        row: Row = {"set": name, "splits": pairs, "rbf_auc_first_5": float(np.mean(first))}
         for model, reference in zip(MODELS, references, strict=True):
             known = np.array(
                 [
@@ -224,9 +227,42 @@ def relevance_rows(done: set[tuple[str, ...]]) -> Iterator[Row]:
         }
 
 
+def overfit_rows(done: set[tuple[str, ...]]) -> Iterator[Row]:
+    data = load_ida("heart")
+    models = MODELS | {
+        "ard_alone": lambda: BayesianFisherClassifier(ard=True, hyperprior=None, random_state=0)
+    }
+    for split in range(SPLITS):
+        train, test = ida_split("heart", split, len(data.target), data.n_train)
+        scaler = StandardScaler().fit(data.data[train])
+        X, X_test = scaler.transform(data.data[train]), scaler.transform(data.data[test])
+        for model, make in models.items():
+            if ("heart", str(split), model) not in done:
+                decision = make().fit(X, data.target[train]).decision_function(X_test)
+                auc = 100 * roc_auc_score(data.target[test], decision)
+                yield {"set": "heart", "split": split, "model": model, "auc": auc}
+
+
+def overfit_table(rows: list[dict[str, str]]) -> list[Row]:
+    values = {
+        model: np.array([float(r["auc"]) for r in rows if r["model"] == model])
+        for model in (*MODELS, "ard_alone")
+    }
+    return [
+        {
+            "model": model,
+            "auc": np.mean(column),
+            "minus_rbf": np.mean(column - values["rbf"]),
+            "standard_error": np.std(column - values["rbf"], ddof=1) / len(column) ** 0.5,
+        }
+        for model, column in values.items()
+    ]
+
+
 PARTS = {
     "auc": (auc_rows, auc_table),
     "log_loss": (log_loss_rows, log_loss_table),
+    "overfit": (overfit_rows, overfit_table),
     "relevance": (relevance_rows, lambda rows: list(rows)),
 }
 
@@ -242,7 +278,9 @@ def main() -> None:
         (RESULTS / f"{name}.csv").unlink(missing_ok=True)
     done = {(r["set"], r["split"], r["model"]) for r in read_csv(name)}
     append_csv(name, produce(done))
-    print_table(table(read_csv(name)))
+    summary = table(read_csv(name))
+    write_csv(f"{name}_summary", summary)
+    print_table(summary)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Claim: widths of their own find the features that matter, and one width serves where none do.
 
 The waveform data have 21 features, a noisy wave sampled at 21 places, and 19 more are added that
-are pure noise. Left: the relevances that the evidence supports. Right: the marginal likelihood of
-every spread of the log weights, here and with the labels shuffled, where one width for all wins.
+are pure noise. Left: the relevances that the evidence supports. Right: how probable the spreads of
+the log weights are, here and with the labels shuffled, where one width for all wins.
 
     python examples/plot_relevance.py [output.png]
 """
@@ -39,7 +39,7 @@ def main(output):
         right.plot(spreads, values - values[0], style, label=label)
     right.axhline(0, color="grey", lw=0.8)
     right.set_xlabel("spread of the log weights a priori (0: one width for all)")
-    right.set_ylabel("log marginal likelihood, over one width")
+    right.set_ylabel("log posterior, over one width for all")
     right.legend(frameon=False)
     output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(output, dpi=110)

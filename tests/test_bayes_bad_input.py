@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from fisherkit import BayesianFisherClassifier
-from fisherkit.bayes import Ending
+from fisherkit.climb import Ending
 
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
 CASES = {

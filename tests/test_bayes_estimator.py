@@ -12,7 +12,7 @@ from scipy.stats import norm
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fisherkit import BayesianFisherClassifier
-from fisherkit.bayes import Ending
+from fisherkit.climb import Ending
 from fisherkit.datasets import make_bumpy, make_overlap, make_relevance, make_spiral
 
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
@@ -240,8 +240,9 @@ def test_fit_leaves_its_parameters_and_its_input_alone():
 def test_fitted_attributes(options):
     X, y = oracles.noisy_classes(40, 2, 3)
     model = fit(X, y, **options)
-    assert isinstance(model.status_, Ending) and model.status_ is model.restarts_[0].ending
-    values = [climb.value for climb in model.restarts_]
+    first = model.restarts_[0]
+    assert isinstance(model.status_, Ending) and model.status_ is first.ending
+    values = [climb.value for climb in model.restarts_ if len(climb.theta) == len(first.theta)]
     assert values[0] == max(values)
     assert model.expected_error_ == pytest.approx(norm.cdf(-np.sqrt(model.noise_precision_)))
     assert model.noise_precision_ > 0 and model.nugget_ >= 0 and model.amplitude_ > 0
@@ -403,3 +404,20 @@ def test_em_refuses_other_namespaces(xp):
     X, y = oracles.noisy_classes(40)
     with config_context(array_api_dispatch=True), pytest.raises(ValueError, match="NumPy"):
         BayesianFisherClassifier(solver="em").fit(xp.asarray(X), xp.asarray(y))
+
+
+def test_parameters_changed_after_the_fit_change_nothing():
+    X, y = oracles.noisy_classes(40)
+    model = fit(X, y)
+    before = model.predict_proba(X)
+    np.testing.assert_array_equal(
+        model.set_params(probability="noise_model").predict_proba(X), before
+    )
+
+
+def test_a_kernel_object_is_learned_whatever_the_scale_of_the_features():
+    X, y = oracles.noisy_classes(60)
+    one, two = (fit(rows, y, kernel=DotProduct() ** 2) for rows in (X, 100 * X))
+    assert two.log_evidence_ > one.log_evidence_ - 5
+    far = fit(1e6 * X, y, kernel=RBF(1.0, (1e-2, 1e2)), n_restarts=1)
+    assert far.status_ is Ending.FLAT

@@ -16,7 +16,7 @@ LAYERS = [
     ["canonical", "ridge"],
     ["criteria", "decompose", "evidence"],
     [
-        *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners"),
+        *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners", "climb"),
         *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
     ],
     [

@@ -224,6 +224,14 @@ def cholesky(M: Array) -> Array | None:
         return None
 
 
+def lower_factor(M: Array) -> Array | None:
+    """Lower triangular L with L L' = M, which is kept; ``None`` if it is not positive definite."""
+    if is_numpy(M):
+        factor, info = lapack.dpotrf(M.T, lower=1, overwrite_a=0, clean=1)
+        return None if info else factor
+    return cholesky(M)
+
+
 def cholesky_log_det(factor: Array) -> float:
     """log |M| from the factor of M."""
     xp = namespace(factor)

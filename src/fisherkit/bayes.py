@@ -1,122 +1,39 @@
 """Bayesian Fisher discriminant: kernel parameters by evidence, features by relevance.
 
-`maximise` climbs the evidence of `fisherkit.evidence` by L-BFGS from several starts; a few steps
-tell which one to follow.
-
 With one width per feature the evidence alone over-fits (type II): irrelevant features gain weight.
 So the log weights share a normal prior about a common value, log w_k = m + delta_k, and its spread
 is learned too: `learn_relevance` compares spreads, zero among them (one width for all), by their
-marginal likelihood in Laplace's approximation.
+posterior probability: marginal likelihood, in Laplace's approximation, times a prior that prefers
+small spreads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.canonical import Canonical, NotPositiveError, rank_two_update
-from fisherkit.covariance import Covariance, Parametric
+from fisherkit.canonical import Canonical, rank_two_update
+from fisherkit.climb import Climb, Objective, maximise, promising
+from fisherkit.covariance import Covariance, KernelObject, Parametric
 from fisherkit.evidence import JITTER, Contrasts, Dense, Thin, inducing_inverse
 from fisherkit.ridge import Ridge, RidgePath, solve
 from fisherkit.select import log
 from fisherkit.weights import Weights
 
-Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
-
 SMALLER, MIDDLE, LARGER = 0.5, 1.0, (2.0, 3.0)  # spreads of log w_k about their common value
-_SCREEN = 5  # iterations after which the best start goes on alone
-_NEAR = 1e-3  # distance from a bound that counts as being there
+_PRICE_ROWS = 300  # rows that price the grid of starts: w d and log rho, for unit variances
+_WIDTH_FACTORS = 0.1 * 4.0 ** np.arange(6)
+_LOG_AMPLITUDES = (0.0, 3.0)
 _STEP = 1e-3  # of the differences that give the curvature
 _CURVATURE_ROWS = 500  # rows that are enough for it
 _CLEAR = 3.0  # gain in log marginal likelihood that speaks for many widths beyond doubt
 _SCALE_SD, _WEIGHT_SD = 3.0, 1.5  # of the prior on log amplitudes, and on the common log w
 _WEIGHT_MEAN = 0.5  # over d: the common w at the centre of its prior, for standardised features
-
-
-class Ending(Enum):
-    """How a climb ended."""
-
-    CONVERGED = "the evidence has a maximum inside the bounds"
-    AT_BOUND = (
-        "the evidence keeps rising towards a bound of the kernel parameters: the classes are "
-        "separable without noise, or a part of the kernel is not needed"
-    )
-    SCREENED = "given up after a few steps: another start was ahead"
-    EXHAUSTED = "the largest number of iterations was reached before a maximum"
-
-
-@dataclass(frozen=True)
-class Climb:
-    """One start: where it began, where it ended, and the objective there."""
-
-    start: np.ndarray
-    theta: np.ndarray
-    value: float
-    evaluations: int
-    ending: Ending
-
-
-def maximise(
-    objective: Objective, starts: Sequence[np.ndarray], bounds: np.ndarray, *, max_iter: int = 200
-) -> list[Climb]:
-    """Climb from every start for a few steps, then from the best to the top; best first."""
-    alone = len(starts) == 1
-    climbs = [_climb(objective, start, bounds, max_iter if alone else _SCREEN) for start in starts]
-    climbs.sort(key=lambda climb: -climb.value)
-    best = climbs[0]
-    if best.ending is Ending.EXHAUSTED and not alone:
-        top = _climb(objective, best.theta, bounds, max_iter)
-        best = replace(top, start=best.start, evaluations=best.evaluations + top.evaluations)
-    losers = [
-        replace(climb, ending=Ending.SCREENED) if climb.ending is Ending.EXHAUSTED else climb
-        for climb in climbs[1:]
-    ]
-    return [best, *losers]
-
-
-def promising(
-    value: Callable[[np.ndarray], float], grid: Sequence[np.ndarray], count: int
-) -> list[np.ndarray]:
-    """The ``count`` points of the grid where the objective is largest, best first."""
-    prices = np.array([value(theta) for theta in grid])
-    return [grid[i] for i in np.argsort(-prices, kind="stable")[:count]]
-
-
-def _climb(objective: Objective, start: np.ndarray, bounds: np.ndarray, max_iter: int) -> Climb:
-    start = np.clip(start, bounds[:, 0], bounds[:, 1])
-    seen: list[float] = []
-
-    def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        try:
-            value, gradient = objective(theta)
-        except NotPositiveError:  # rounding swamps the noise here: the line search steps back
-            if not seen:
-                raise
-            return max(seen) + 1e3 * (1 + abs(max(seen))), np.zeros_like(theta)
-        seen.append(-value)
-        return -value, -gradient
-
-    found = minimize(
-        negative,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=Bounds(*bounds.T),
-        options={"maxiter": max_iter, "gtol": 1e-2, "ftol": 1e-7},
-    )
-    at_bound = np.any(np.abs(found.x[:, None] - bounds) < _NEAR)
-    ending = Ending.AT_BOUND if at_bound else Ending.CONVERGED
-    if found.nit >= max_iter:
-        ending = Ending.EXHAUSTED
-    log.info("evidence %.6g after %d evaluations (%s)", -found.fun, found.nfev, ending.name.lower())
-    return Climb(start, found.x, -float(found.fun), int(found.nfev), ending)
 
 
 @dataclass(frozen=True)
@@ -125,6 +42,7 @@ class TiedPrior:
 
     mean: np.ndarray
     precision: np.ndarray
+    height: float
 
     @classmethod
     def of(cls, covariance: Parametric, n_features: int, spread: float) -> TiedPrior:
@@ -132,14 +50,14 @@ class TiedPrior:
         variance = np.diag(np.full(p + q, _SCALE_SD**2))
         variance[p:, p:] = _WEIGHT_SD**2 + spread**2 * np.eye(q)
         mean = np.concatenate([np.zeros(p), np.full(q, math.log(_WEIGHT_MEAN / n_features))])
-        return cls(mean, np.linalg.inv(variance))
+        height = -0.5 * float(np.linalg.slogdet(2 * math.pi * variance)[1])
+        return cls(mean, np.linalg.inv(variance), height)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log density and its gradient."""
         z = theta - self.mean
         slope = -self.precision @ z
-        log_det = float(np.linalg.slogdet(self.precision / (2 * math.pi))[1])
-        return 0.5 * float(z @ slope) + 0.5 * log_det, slope
+        return self.height + 0.5 * float(z @ slope), slope
 
     def on_top_of(self, evidence: Objective) -> Objective:
         """The evidence plus the log prior."""
@@ -174,7 +92,8 @@ def marginal(evidence: Objective, climb: Climb, prior: TiedPrior, *, share: floa
 class Learned:
     """Kernel parameters, how they were found, and the spreads of log w that were compared.
 
-    ``spreads`` has the log marginal likelihood of each.
+    ``spreads`` has the log posterior of each, up to a constant. ``climbs`` begins with the one that
+    led to theta; those of the starts follow, on fewer parameters if relevances were learned.
     """
 
     covariance: Covariance
@@ -206,13 +125,19 @@ class Sample:
             return Dense(covariance, self.X, contrasts, kind)
         return Thin(covariance, self.X, self.U, contrasts, kind, self.jitter)
 
-    def thinned(self, size: int, seed: int) -> Sample:
-        """About ``size`` rows at random, two of every class at least."""
+    def thinned(self, size: int) -> Sample:
+        """About ``size`` rows, two of every class at least.
+
+        Merged rows are in the order of a hash of their values: any part of them is a random draw.
+        """
         n = self.X.shape[0]
-        order = np.random.RandomState(seed).permutation(n)
-        label = _array.to_numpy(self.indicator)[order]
-        kept = (np.arange(n) < size) | np.any((np.cumsum(label, axis=0) <= 2) & (label > 0), axis=1)
-        rows = _array.indices(np.sort(order[kept]), self.X)
+        if n <= size:
+            return self
+        kept = np.zeros(n, dtype=bool)
+        kept[np.linspace(0, n - 1, size).astype(int)] = True
+        label = _array.to_numpy(self.indicator) > 0
+        kept |= np.any(label & (np.cumsum(label, axis=0) <= 2), axis=1)
+        rows = _array.indices(np.flatnonzero(kept), self.X)
         xp = _array.namespace(self.X)
         return replace(
             self,
@@ -220,6 +145,36 @@ class Sample:
             indicator=xp.take(self.indicator, rows, axis=0),
             weights=self.weights.take(rows),
         )
+
+
+def starts_on_grid(
+    covariance: Parametric, sample: Sample, kind: str, count: int
+) -> list[np.ndarray]:
+    """The best points of a grid over width and amplitude, by evidence on some of the rows."""
+    scales = [np.full(covariance.n_scales, rho) for rho in _LOG_AMPLITUDES]
+    if not covariance.n_scales:
+        scales = scales[:1]
+    grid = [
+        np.append(scale, np.full(covariance.n_weights, math.log(factor / sample.X.shape[1])))
+        for factor in _WIDTH_FACTORS
+        for scale in scales
+    ]
+    return promising(sample.thinned(_PRICE_ROWS).evidence(covariance, kind).value, grid, count)
+
+
+def starts_of_object(
+    covariance: KernelObject, sample: Sample, count: int, rng: np.random.RandomState
+) -> list[np.ndarray]:
+    """The kernel as given, and random points within its bounds; prior variances of one."""
+    own = np.reshape(covariance.kernel.bounds, (-1, 2))
+    points = [covariance.kernel.theta]
+    if len(own):
+        points += [rng.uniform(*own.T) for _ in range(count - 1)]
+    starts = []
+    for point in points:
+        size = float(np.mean(covariance.diagonal(np.append(0.0, point), sample.X)))
+        starts.append(np.append(-math.log(size) if size > 0 else 0.0, point))
+    return starts
 
 
 def learn_relevance(
@@ -230,7 +185,6 @@ def learn_relevance(
     starts: Sequence[np.ndarray],
     *,
     spread: float | None,
-    seed: int,
 ) -> Learned:
     """One width per feature if the marginal likelihood supports it, one for all otherwise.
 
@@ -238,8 +192,8 @@ def learn_relevance(
     log weights has itself the prior density exp(-s^2/2). It is 1 first, then larger while that is
     better, and smaller if 1 has no clear advantage. A ``spread`` given is taken as it is.
     """
-    d, n = many.n_weights, sample.X.shape[0]
-    part = sample if n <= _CURVATURE_ROWS else sample.thinned(_CURVATURE_ROWS, seed)
+    d = many.n_weights
+    part = sample.thinned(_CURVATURE_ROWS)
     share = part.weights.total / sample.weights.total
     prior = TiedPrior.of(single, d, 0.0)
     climbs = maximise(prior.on_top_of(sample.evidence(single, kind)), starts, single.bounds)
@@ -252,7 +206,7 @@ def learn_relevance(
     def judge(covariance: Parametric, spread: float, prior: TiedPrior) -> float:
         curvature = part.evidence(covariance, kind)
         record[spread] = marginal(curvature, found[spread][0], prior, share=share) - spread**2 / 2
-        log.info("spread %.3g of log w: log marginal likelihood %.6g", spread, record[spread])
+        log.info("spread %.3g of log w: log posterior %.6g", spread, record[spread])
         return record[spread]
 
     def climb(spread: float) -> TiedPrior:
@@ -262,7 +216,7 @@ def learn_relevance(
 
     if spread is not None:
         climb(spread)
-        return Learned(many, found[spread][0].theta, found[spread], {})
+        return Learned(many, found[spread][0].theta, found[spread] + climbs, {})
     none = judge(single, 0.0, prior)
     value = judge(many, MIDDLE, climb(MIDDLE))
     best = MIDDLE
@@ -275,7 +229,8 @@ def learn_relevance(
         judge(many, SMALLER, climb(SMALLER))
     best = max(record, key=lambda spread: record[spread])
     covariance = many if best > 0 else single
-    return Learned(covariance, found[best][0].theta, found[best], record)
+    climbs = found[best] if best == 0 else found[best] + found[0.0]
+    return Learned(covariance, found[best][0].theta, climbs, record)
 
 
 def score(K: Array, Y: Array, weights: Weights) -> Ridge:

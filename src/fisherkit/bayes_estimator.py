@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fisherkit import _array, bayes, coding, em, validation
 from fisherkit._array import Array
 from fisherkit.bayes import Sample
+from fisherkit.climb import Climb, maximise
 from fisherkit.covariance import Covariance, FittedKernel, KernelObject, Parametric
 from fisherkit.discriminant import DiscriminantMixin
 from fisherkit.evidence import EVIDENCE, SIDE, Contrasts
@@ -39,17 +40,14 @@ _OR_OBJECT = " or a kernel of sklearn.gaussian_process"
 _EXACT_ROWS = 3000  # distinct rows up to which all are in the kernel unless n_inducing says more
 _INDUCING = 300
 _SCREEN_ROWS = 1500  # rows on which the starts of a larger fit compete
-_PRICE_ROWS = 300  # rows that price the grid of starts: w d and log rho, for unit variances
-_WIDTH_FACTORS = 0.1 * 4.0 ** np.arange(6)
-_LOG_AMPLITUDES = (0.0, 3.0)
 
 
 class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     """Bayesian Fisher discriminant: every hyper-parameter from the marginal likelihood.
 
     A Gaussian process prior on the discriminant, class centres fixed at distance 2, noise within
-    the classes. Kernel parameters maximise the evidence, in which the noise and a nugget are
-    maximised in closed form; the posterior gives error bars, and widths of their own tell which
+    the classes. Kernel parameters maximise the evidence, from which the noise and a nugget have
+    been maximised away; the posterior gives error bars, and widths of their own tell which
     features matter.
 
     Parameters
@@ -68,9 +66,10 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         Starts of the optimiser, the best points of a coarse grid (for a kernel object: its own
         parameters and random ones); after a few steps the best goes on alone.
     hyperprior : "auto", float or None, default="auto"
-        Standard deviation of the log weights of the features about their common value. "auto"
-        chooses it among 0 (one width for all), 0.5, 1, 2 and 3 by marginal likelihood; ``None`` is
-        the evidence alone, which over-fits. Used with ``ard``.
+        Standard deviation (spread) of the log weights of the features about their common value.
+        "auto" compares 0 (one width for all) with 1, then with 2 and 3 while that is better or 0.5
+        if 1 is not clearly better, by marginal likelihood times exp(-spread^2/2). ``None`` is the
+        evidence alone, which over-fits. Used with ``ard``.
     solver : {"direct", "em"}, default="direct"
         "em" is expectation-maximisation, the algorithm of the paper with its error corrected: the
         same optimum in 50 times the time. It takes no weights and no hyper-prior.
@@ -96,16 +95,18 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     noise_precision_, nugget_ : float
         beta, and the variance of the part of f that no other row shares.
     amplitude_ : float
-        Prior variance of the smooth part of f (of its RBF part; 1 for a linear kernel).
+        Prior variance of the RBF part of f; 1 for a linear kernel, the factor of `kernel_` for a
+        kernel object.
     kernel_ : kernel object or None
         With the parameters found, if a kernel object was given.
     log_evidence_ : float
     hyperprior_ : dict
-        Log marginal likelihood of every standard deviation compared; the largest was chosen. Empty
+        Log posterior, up to a constant, of every spread compared; the largest was chosen. Empty
         unless ``ard`` and ``hyperprior="auto"``.
     restarts_ : list
         For every start the ``start``, the end ``theta`` (logarithms), the objective ``value``
-        there, ``evaluations`` and ``ending``; best first.
+        there, ``evaluations`` and ``ending``; best first. With ``ard`` these are the starts of one
+        width, after the climb that learned the relevances from where the best of them ended.
     status_ : Ending
         Of the best; its value is a sentence.
     class_centres_ : (n_classes, n_classes - 1)
@@ -128,6 +129,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     more use the penalised-LDA rule, as `KernelFisherClassifier`.
 
     Features are not scaled: put a scaler in front (with ``ard`` each has its own scale anyway).
+    Without inducing points the fitted model holds an n x n matrix, for `latent`.
 
     References
     ----------
@@ -210,8 +212,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         validation.one_of("solver", self.solver, SOLVERS)
         validation.one_of("probability", self.probability, PROBABILITIES)
         validation.count("n_inducing", self.n_inducing)
-        if validation.count("n_restarts", self.n_restarts) is None:
-            raise ValueError("n_restarts=None is not valid; use an integer >= 1.")
+        validation.positive("n_restarts", self.n_restarts)
         if self.hyperprior is not None:
             spread = validation.number_or_rule("hyperprior", self.hyperprior, ("auto",))
             if spread is not None and (not self.ard or self.solver == "em"):
@@ -321,17 +322,19 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     def _learn(self, sample: Sample, rng: np.random.RandomState) -> bayes.Learned:
         """Kernel parameters that maximise the evidence."""
         if isinstance(self.kernel, KernelOfSklearn):
-            return self._climb(sample, *self._object_starts(rng), rng)
+            covariance = KernelObject(self.kernel)
+            starts = bayes.starts_of_object(covariance, sample, self.n_restarts, rng)
+            return self._climb(sample, covariance, starts)
         d, rbf = sample.X.shape[1], self.kernel == "rbf"
         linear = self.linear or not rbf
         single = Parametric(1, rbf=rbf, linear=linear)
-        starts = self._starts(sample, single, rng)
+        starts = bayes.starts_on_grid(single, sample, self.evidence, self.n_restarts)
         if not self.ard or d == 1:
-            return self._climb(sample, single, starts, rng)
+            return self._climb(sample, single, starts)
         many = Parametric(d, rbf=rbf, linear=linear)
         if self.hyperprior is None or self.solver == "em":
             starts = [np.append(start[:-1], np.full(d, start[-1])) for start in starts]
-            return self._climb(sample, many, starts, rng)
+            return self._climb(sample, many, starts)
         return bayes.learn_relevance(
             sample,
             self.evidence,
@@ -339,56 +342,23 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             many,
             starts,
             spread=None if self.hyperprior == "auto" else float(self.hyperprior),
-            seed=rng.randint(np.iinfo(np.int32).max),
         )
 
-    def _starts(
-        self, sample: Sample, covariance: Parametric, rng: np.random.RandomState
-    ) -> list[np.ndarray]:
-        """The best of a grid over width and amplitude, by evidence on some of the rows."""
-        scales = [np.full(covariance.n_scales, rho) for rho in _LOG_AMPLITUDES]
-        if not covariance.n_scales:
-            scales = scales[:1]
-        grid = [
-            np.append(scale, math.log(factor / sample.X.shape[1]))
-            for factor in _WIDTH_FACTORS
-            for scale in scales
-        ]
-        if sample.X.shape[0] > _PRICE_ROWS:
-            sample = sample.thinned(_PRICE_ROWS, rng.randint(np.iinfo(np.int32).max))
-        price = sample.evidence(covariance, self.evidence).value
-        return bayes.promising(price, grid, self.n_restarts)
-
     def _climb(
-        self,
-        sample: Sample,
-        covariance: Covariance,
-        starts: list[np.ndarray],
-        rng: np.random.RandomState,
+        self, sample: Sample, covariance: Covariance, starts: list[np.ndarray]
     ) -> bayes.Learned:
         """From all starts, which compete on a part of the rows where there are many."""
         if self.solver == "em":
             climbs = em.compete(covariance, sample, starts)
             return bayes.Learned(covariance, climbs[0].theta, climbs, {})
-        losers: list[bayes.Climb] = []
+        losers: list[Climb] = []
         if sample.X.shape[0] > 2 * _SCREEN_ROWS and len(starts) > 1:
-            part = sample.thinned(_SCREEN_ROWS, rng.randint(np.iinfo(np.int32).max))
-            found = bayes.maximise(
-                part.evidence(covariance, self.evidence), starts, covariance.bounds
-            )
+            part = sample.thinned(_SCREEN_ROWS).evidence(covariance, self.evidence)
+            found = maximise(part, starts, covariance.bounds)
             starts, losers = [found[0].theta], found[1:]
         objective = sample.evidence(covariance, self.evidence)
-        climbs = bayes.maximise(objective, starts, covariance.bounds) + losers
+        climbs = maximise(objective, starts, covariance.bounds) + losers
         return bayes.Learned(covariance, climbs[0].theta, climbs, {})
-
-    def _object_starts(self, rng: np.random.RandomState) -> tuple[KernelObject, list[np.ndarray]]:
-        """The kernel as given, and random points within its bounds."""
-        covariance = KernelObject(self.kernel)
-        own = np.reshape(self.kernel.bounds, (-1, 2))
-        starts = [np.append(0.0, self.kernel.theta)]
-        if len(own):
-            starts += [np.append(0.0, rng.uniform(*own.T)) for _ in range(self.n_restarts - 1)]
-        return covariance, starts
 
     def _keep(self, sample: Sample, learned: bayes.Learned) -> None:
         """Fitted attributes of the kernel."""
@@ -448,7 +418,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.intercept_ = ridge.intercept[0] if flat else ridge.intercept
         rule = coding.Rule("binary" if flat else "lda", balanced=False)
         decisions = self._calibrate(ridge, rule, indicator)
-        if self.probability == "noise_model":
+        self._noise_model = self.probability == "noise_model"
+        if self._noise_model:
             self._slope = 1.0
         return decisions
 
@@ -491,9 +462,9 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         return mean, xp.concat(variances, axis=0) if with_variance else None
 
     def _decisions(self, X: Any, method: str) -> tuple[Array, Any]:
-        if self.probability == "loo":
-            return super()._decisions(X, method)
         check_is_fitted(self)
+        if not self._noise_model:
+            return super()._decisions(X, method)
         self._check_namespace(X, method)
         X = validate_data(self, X, reset=False, dtype=float_dtypes(X))
         mean, variance = self._latent(_array.widen(X), with_variance=True)

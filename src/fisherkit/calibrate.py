@@ -59,8 +59,9 @@ def fit_slope(
     if balanced:
         weight = weight / (indicator @ xp.sum(weights.v[:, None] * indicator, axis=0))
     total = float(xp.sum(weight))
-    if total <= 0:
-        return 1.0
+    seen = xp.sum(weight[:, None] * indicator, axis=0)
+    if int(xp.sum(xp.astype(seen > 0, xp.int64))) < 2:
+        return 1.0  # decisions on one class alone say nothing of a slope
     share = weight / total
 
     def derivatives(log_a: float) -> tuple[float, float, float]:

@@ -242,9 +242,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self, kernels: list[Kernel], X: Array, frequency: Array
     ) -> list[tuple[float | None, ...]]:
         """The gammas of each kernel; ``None`` alone for kernels without."""
-        n_widths = validation.count("n_widths", self.n_widths)
-        if n_widths is None:
-            raise ValueError("n_widths=None is not valid; use an integer >= 1.")
+        n_widths = validation.positive("n_widths", self.n_widths)
         given = validation.gamma_lists("gammas", self.gammas, len(kernels))
         octaves = np.arange(n_widths) - (n_widths - 1) / 2
         widths: list[tuple[float | None, ...]] = []

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from fisherkit import _array
-from fisherkit.bayes import Climb, Ending, Sample
+from fisherkit.bayes import Sample
+from fisherkit.climb import Climb, Ending
 from fisherkit.covariance import LOG_BOUND, Covariance
 from fisherkit.evidence import RATE, SHAPE, SIDE, Contrasts, fixed_noise, resolvent
 

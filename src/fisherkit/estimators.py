@@ -45,7 +45,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         One width per feature of the rbf kernel by the gradient of the leave-one-out criterion,
         for standardised features. Widths differ only as far as rows that did not choose them
         approve; where they do not, one width serves all. Learned on at most 1,000 distinct rows,
-        by leave-one-out whatever ``cv`` says.
+        by leave-one-out whatever ``cv`` says, in several times the time of one width;
+        ``selection_`` is then in the units of the features that the kernel sees.
     degree, coef0 : float, default=3, 1.0
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
@@ -88,9 +89,9 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     regularization_ : float
         The mu in use.
     gamma_ : float, (n_features,) or None
-    relevance_ : (n_features,)
+    relevance_ : (n_features,) or None
         With ``ard``: squared ratio of a feature's standard deviation to its length scale.
-    widths_ : Widths
+    widths_ : Widths or None
         With ``ard``: the ``spread`` of the log widths, and in ``record`` (fields spread, gain,
         standard_error) how much lower than with one width the criterion was, for every spread, on
         rows that did not choose the widths.
@@ -186,6 +187,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         else:
             tuned = task.tune()
             self._store(task, tuned)
+            self.relevance_, self.widths_ = None, None
         decisions = self._calibrate(tuned.ridge, task.rule, task.indicator)
         if task.dropped is not None:  # a row of weight 0 is not part of the fit
             absent = self._decide(self._raw_scores(task.dropped))
@@ -223,7 +225,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         self._fitted_kernel = replace(kernel, theta=np.append(0.0, log_w))
         used = _array.to_numpy(columns)
         gamma, relevances = np.zeros(raw.shape[1]), np.zeros(raw.shape[1])
-        gamma[used] = 0.5 * np.exp(log_w) / _array.to_numpy(scale) ** 2
+        gamma[used] = (np.exp(0.5 * log_w) / _array.to_numpy(scale)) ** 2 / 2
         varies = _array.to_numpy(xp.max(kernel.features(raw), axis=0)) > 0
         relevances[used] = np.where(varies, np.exp(log_w), 0.0)
         self.gamma_, self.relevance_ = _array.like(gamma, raw), _array.like(relevances, raw)

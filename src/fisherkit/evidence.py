@@ -26,6 +26,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -42,6 +43,11 @@ SHAPE, RATE = 0.5, 0.5  # of the gamma prior on beta: a uniform one on the equal
 JITTER = 1e-8  # on the diagonal of the inducing kernel, relative to its amplitude
 _LOG_RATIOS = np.linspace(0.0, 20.0, 41)  # where the maximum over the nugget is looked for
 _SMALLEST_GAP = 1e-100  # of s - u, which vanishes where the kernel does
+_NOT_POSITIVE = (
+    "The kernel matrix plus noise is not positive definite: the kernel is not positive "
+    "semi-definite, or its values overflow. Scale the features, for example with "
+    "sklearn.preprocessing.StandardScaler."
+)
 _LOG_2PI = math.log(2 * math.pi)
 
 
@@ -205,9 +211,7 @@ class Dense:
 
     def _solve(self, K: Array) -> tuple[Array, Array, Profile, float]:
         """Factor of M, A, phi and J."""
-        factor = resolvent(K, self.contrasts.root)
-        A = _array.cholesky_solve(factor, self.contrasts.Z)
-        W = _array.to_numpy(self.contrasts.Z.T @ A)
+        factor, A, W = solve_dense(K, self.contrasts)
         profile = EVIDENCE[self.kind](W, self.contrasts)
         value = profile.value - 0.5 * W.shape[0] * _array.cholesky_log_det(factor)
         return factor, A, profile, value
@@ -231,6 +235,13 @@ class Dense:
             yield rows, columns, inverse
 
 
+def solve_dense(K: Array, contrasts: Contrasts) -> tuple[Array, Array, np.ndarray]:
+    """Factor of M, A = M^-1 Z (n, k) and W = Z'A (k, k)."""
+    factor = resolvent(K, contrasts.root)
+    A = _array.cholesky_solve(factor, contrasts.Z)
+    return factor, A, _array.to_numpy(contrasts.Z.T @ A)
+
+
 def resolvent(K: Array, root: Array) -> Array:
     """Cholesky factor of M = I + P s K s P, where P removes the direction of s; n^3/3 flops."""
     w = root * root
@@ -244,11 +255,7 @@ def resolvent(K: Array, root: Array) -> Array:
     _array.add_to_diagonal(M, 1.0)
     factor = _array.cholesky(M)
     if factor is None:
-        raise NotPositiveError(
-            "The kernel matrix plus noise is not positive definite: the kernel is not positive "
-            "semi-definite, or its values overflow. Scale the features, for example with "
-            "sklearn.preprocessing.StandardScaler."
-        )
+        raise NotPositiveError(_NOT_POSITIVE)
     return factor
 
 
@@ -268,24 +275,13 @@ class Thin:
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """J and dJ/dtheta, O(n m^2)."""
-        Z, root, N = self.contrasts.Z, self.contrasts.root, self.contrasts.total
-        across = self.covariance.block(theta, self.X, self.U)
-        corner = self.covariance.block(theta, self.U, self.U, jitter=self.jitter)
-        inverse = inducing_inverse(corner.values)
-        Phi = root[:, None] * (across.values @ inverse.T)
-        Phi -= root[:, None] * ((root @ Phi) / N)[None, :]
-        moments = Phi.T @ Phi
-        factor = _array.cholesky(moments + _array.like(np.eye(Phi.shape[1]), Phi))
-        B = _array.cholesky_solve(factor, Phi.T @ Z)
-        A = Z - Phi @ B
-        W = _array.to_numpy(A.T @ A + B.T @ B)
-        profile = EVIDENCE[self.kind](W, self.contrasts)
-        k = W.shape[0]
-        value = profile.value - 0.5 * k * _array.cholesky_log_det(factor)
+        across, corner, thin, profile, value = self._solve(theta)
+        k, inverse, B = len(thin.W), thin.inverse, thin.B
         # dJ/dK Phi = Phi Q + A R
-        Q = -0.5 * k * _array.cholesky_solve(factor, _array.like(np.eye(Phi.shape[1]), Phi))
+        Q = -0.5 * k * _array.cholesky_solve(thin.factor, _array.like(np.eye(len(inverse)), B))
         R = _array.like(-profile.slope, B) @ B.T
-        gradient = across.pull(self._slopes(Phi, A, 2 * (Q @ inverse), 2 * (R @ inverse)))
+        gradient = across.pull(self._slopes(thin, 2 * (Q @ inverse), 2 * (R @ inverse)))
+        moments = thin.Phi.T @ thin.Phi
         inner = inverse.T @ (moments @ Q + B @ R) @ inverse
         everything = slice(0, inner.shape[0])
         gradient += corner.pull([(everything, everything, -0.5 * (inner + inner.T))])
@@ -293,18 +289,64 @@ class Thin:
 
     def value(self, theta: np.ndarray) -> float:
         """J alone."""
-        return self(theta)[0]
+        return self._solve(theta)[4]
 
-    def _slopes(self, Phi: Array, A: Array, Q: Array, R: Array) -> Iterator[Piece]:
+    def _solve(self, theta: np.ndarray) -> tuple[Any, Any, ThinMoments, Profile, float]:
+        """Kernel blocks, moments, phi and J."""
+        across = self.covariance.block(theta, self.X, self.U)
+        corner = self.covariance.block(theta, self.U, self.U, jitter=self.jitter)
+        thin = ThinMoments.of(across.values, corner.values, self.contrasts)
+        profile = EVIDENCE[self.kind](thin.W, self.contrasts)
+        value = profile.value - 0.5 * len(thin.W) * _array.cholesky_log_det(thin.factor)
+        return across, corner, thin, profile, value
+
+    def _slopes(self, thin: ThinMoments, Q: Array, R: Array) -> Iterator[Piece]:
         """dJ/dK_nm in blocks of rows."""
-        columns = slice(0, Phi.shape[1])
-        for rows in _array.row_blocks(*Phi.shape):
-            piece = Phi[rows, :] @ Q + A[rows, :] @ R
+        columns = slice(0, thin.Phi.shape[1])
+        for rows in _array.row_blocks(*thin.Phi.shape):
+            piece = thin.Phi[rows, :] @ Q + thin.A[rows, :] @ R
             piece *= self.contrasts.root[rows, None]
             yield rows, columns, piece
 
 
+@dataclass(frozen=True)
+class ThinMoments:
+    """What m inducing points make of the data: K = Phi Phi' with Phi = K_nm L^-T, K_mm = L L'.
+
+    ``inverse`` is L^-1, ``Phi`` (n, m) is centred and its ``mean`` (m,) apart, ``factor`` that of
+    I + Phi'Phi; B = (I + Phi'Phi)^-1 Phi'Z, A = M^-1 Z = Z - Phi B, and W = Z'A.
+    """
+
+    inverse: Array
+    Phi: Array
+    mean: Array
+    factor: Array
+    B: Array
+    A: Array
+    W: np.ndarray
+
+    @classmethod
+    def of(cls, K_nm: Array, K_mm: Array, contrasts: Contrasts) -> ThinMoments:
+        """O(n m^2)."""
+        root, Z = contrasts.root, contrasts.Z
+        inverse = inducing_inverse(K_mm)
+        Phi = root[:, None] * (K_nm @ inverse.T)
+        mean = (root @ Phi) / contrasts.total
+        Phi -= root[:, None] * mean[None, :]
+        inner = Phi.T @ Phi
+        _array.add_to_diagonal(inner, 1.0)
+        factor = _array.cholesky(inner)
+        if factor is None:
+            raise NotPositiveError(_NOT_POSITIVE)
+        B = _array.cholesky_solve(factor, Phi.T @ Z)
+        A = Z - Phi @ B
+        W = _array.to_numpy(A.T @ A + B.T @ B)  # a sum of squares, not Z'Z less something
+        return cls(inverse, Phi, mean, factor, B, A, W)
+
+
 def inducing_inverse(K: Array) -> Array:
     """L^-1 for K = L L' (m, m)."""
-    xp = _array.namespace(K)
-    return _array.lower_triangular_inverse(xp.linalg.cholesky(K))
+    factor = _array.lower_factor(K)
+    if factor is None:
+        raise NotPositiveError(_NOT_POSITIVE)
+    return _array.lower_triangular_inverse(factor)

@@ -22,7 +22,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.evidence import SIDE, Contrasts, fisher, inducing_inverse, resolvent
+from fisherkit.evidence import SIDE, Contrasts, ThinMoments, fisher, solve_dense
 
 
 def _averager(contrasts: Contrasts, indicator: Array) -> Array:
@@ -47,9 +47,7 @@ class Exact:
         """O(n^3/3)."""
         root = contrasts.root
         h = _averager(contrasts, indicator)
-        factor = resolvent(K, root)
-        A = _array.cholesky_solve(factor, contrasts.Z)
-        W = _array.to_numpy(contrasts.Z.T @ A)
+        factor, A, W = solve_dense(K, contrasts)
         return cls(factor, root, A, W, h, root * (K @ (root * h)))
 
     def _relative(self, k: Array, share: float) -> Array:
@@ -85,20 +83,10 @@ class Projected:
     @classmethod
     def of(cls, K_nm: Array, K_mm: Array, contrasts: Contrasts, indicator: Array) -> Projected:
         """O(n m^2)."""
-        root, Z = contrasts.root, contrasts.Z
         h = _averager(contrasts, indicator)
-        inverse = inducing_inverse(K_mm)
-        Phi = root[:, None] * (K_nm @ inverse.T)
-        phi_h = h @ Phi
-        Phi -= root[:, None] * ((root @ Phi) / contrasts.total)[None, :]
-        moments = Phi.T @ Phi
-        _array.add_to_diagonal(moments, 1.0)
-        factor = _array.cholesky(moments)
-        assert factor is not None
-        B = _array.cholesky_solve(factor, Phi.T @ Z)
-        A = Z - Phi @ B
-        W = _array.to_numpy(A.T @ A + B.T @ B)
-        return cls(inverse, factor, B, W, phi_h, h @ A, float(h @ h))
+        thin = ThinMoments.of(K_nm, K_mm, contrasts)
+        phi_h = h @ thin.Phi + float(h @ contrasts.root) * thin.mean
+        return cls(thin.inverse, thin.factor, thin.B, thin.W, phi_h, h @ thin.A, float(h @ h))
 
     def projection(self, k: Array, share: float) -> Array:
         return (k @ self.inverse.T - self.phi_h) @ self.B - share * self.hA

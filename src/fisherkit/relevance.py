@@ -24,8 +24,8 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.bayes import maximise
 from fisherkit.canonical import rank_two_update
+from fisherkit.climb import maximise
 from fisherkit.covariance import Parametric
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.select import log
@@ -35,6 +35,7 @@ SPREADS = (0.25, 0.5, 1.0, 2.0)  # standard deviations of the log widths that co
 LARGEST = 1000  # rows that learn widths; more are thinned to so many
 _LOG_MU = 23.0  # range of log mu, in both directions
 _ITERATIONS = 40
+_FEWEST = 10  # rows that can learn and judge widths
 _CLEARLY = 2.0  # standard errors by which many widths must be better than one
 
 RECORD_DTYPE = [("spread", float), ("gain", float), ("standard_error", float)]
@@ -161,7 +162,7 @@ class LeftOut:
         return np.append(best.theta, at[1:])
 
     def _pseudo(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """-N/2 log Q, a log likelihood of the left-out rows, and its gradient."""
+        """-N/2 log Q and its gradient; for PRESS, a log likelihood of the left-out rows."""
         value, slope = self(theta)
         half = 0.5 * self.weights.total
         tiny = max(value, np.finfo(np.float64).tiny)
@@ -186,9 +187,12 @@ def learn_widths(left_out: LeftOut, classes: np.ndarray, start: np.ndarray) -> W
 
     Each half of the rows learns widths for every spread, and the leave-one-out losses of the other
     half, mu chosen anew, price them. The best spread is used if it is better than one width for
-    all by two standard errors of the paired difference.
+    all by two standard errors of the paired difference. Very few rows keep one width.
     """
     halves = _halves(classes)
+    if min(len(np.unique(classes[half])) for half in halves) < 2 or len(classes) < _FEWEST:
+        one = np.full(left_out.X.shape[1], start[1])
+        return Widths(one, 0.0, np.empty(0, dtype=RECORD_DTYPE))
     losses = []
     for mine, other in (halves, halves[::-1]):
         learner, judge = left_out.take(mine), left_out.take(other)

@@ -430,9 +430,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         """
         validation.one_of("criterion", self.criterion, forward.CRITERIA)
         max_terms = validation.count("max_terms", self.max_terms)
-        patience = validation.count("patience", self.patience)
-        if patience is None:
-            raise ValueError("patience=None is not valid; use an integer >= 1.")
+        patience = validation.positive("patience", self.patience)
         sample, classes = self._sample(X, y, sample_weight, groups)
         learner = ForwardLearner(
             criterion=self.criterion,

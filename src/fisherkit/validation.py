@@ -74,13 +74,16 @@ def gamma_lists(name: str, value: Any, n_kernels: int) -> list[tuple[float, ...]
     return [tuple(float(g) for g in entry) for entry in lists]
 
 
+def positive(name: str, value: Any, also: str = "") -> int:
+    """A positive integer."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name}={value!r} is not valid; use {also}an integer >= 1.")
+    return int(value)
+
+
 def count(name: str, value: Any) -> int | None:
     """A positive integer, or ``None``."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name}={value!r} is not valid; use None or an integer >= 1.")
-    return int(value)
+    return None if value is None else positive(name, value, also="None or ")
 
 
 def component_count(value: Any, n: int) -> int | None:
