@@ -27,6 +27,7 @@ from fisherkit._array import Array
 from fisherkit.kernels import Kernel
 
 LOG_BOUND = 14.0
+_OBJECT_BOUND = 50.0  # of log rho of a kernel object, which may have any scale
 
 Piece = tuple[slice, slice, Array]  # rows, columns, and the part of A there
 
@@ -146,7 +147,7 @@ class KernelObject:
     @property
     def bounds(self) -> np.ndarray:
         own = np.reshape(self.kernel.bounds, (-1, 2))
-        return np.vstack([[-LOG_BOUND, LOG_BOUND], own])
+        return np.vstack([[-_OBJECT_BOUND, _OBJECT_BOUND], own])
 
     def block(self, theta: np.ndarray, X: Array, Z: Array, *, jitter: float = 0.0) -> ObjectBlock:
         return ObjectBlock(np.exp(theta[0]) * self._at(theta)(X, Z), None)
