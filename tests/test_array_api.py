@@ -8,6 +8,7 @@ import pytest
 from sklearn import config_context
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.model_selection import permutation_test_score
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("SCIPY_ARRAY_API") != "1",
@@ -163,3 +164,16 @@ def test_without_dispatch_torch_tensors_are_plain_data():
     X, y = oracles.noisy_classes(60)
     model = KernelFisherClassifier(gamma=0.3).fit(torch.asarray(X), torch.asarray(y))
     assert isinstance(model.decision_function(torch.asarray(X)), np.ndarray)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("cv", [None, 4])
+@pytest.mark.parametrize("options", [CLASSIFIERS["numbers"], {"gamma": 0.3}], ids=str)
+def test_permuted_scores_agree(xp, options, cv, n_classes):
+    X, y = oracles.noisy_classes(60, n_classes)
+    model = KernelFisherClassifier(**options)
+    truth = permutation_test_score(model, X, y, cv=cv, n_permutations=5)
+    with config_context(array_api_dispatch=True):
+        ours = permutation_test_score(model, xp.asarray(X), xp.asarray(y), cv=cv, n_permutations=5)
+    assert ours[0] == truth[0] and ours[2] == truth[2]
+    np.testing.assert_array_equal(ours[1], truth[1])

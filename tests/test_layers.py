@@ -17,7 +17,7 @@ LAYERS = [
     ["criteria", "decompose", "evidence"],
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners"),
-        *("bayes", "posterior", "em", "relevance", "committee", "blocks"),
+        *("bayes", "posterior", "em", "relevance", "committee", "blocks", "relabel"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),

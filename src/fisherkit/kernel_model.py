@@ -16,7 +16,7 @@ from fisherkit import _array, coding, validation
 from fisherkit._array import Array
 from fisherkit.basis import BASES
 from fisherkit.criteria import Criterion
-from fisherkit.decompose import Design
+from fisherkit.decompose import Decomposer, Design
 from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
 from fisherkit.tune import Problem, Tuned, tune
 from fisherkit.weights import Weights
@@ -52,8 +52,14 @@ class Task:
         gram = Gram(X, design.gram.kernel, design.gram.rounding)
         return replace(self, problem=replace(self.problem, design=replace(design, gram=gram)))
 
-    def tune(self) -> Tuned:
-        return tune(self.problem, mu=self.mu, gamma=self.gamma, search_gamma=self.search_gamma)
+    def tune(self, decomposer: Decomposer | None = None) -> Tuned:
+        return tune(
+            self.problem,
+            mu=self.mu,
+            gamma=self.gamma,
+            search_gamma=self.search_gamma,
+            decomposer=decomposer,
+        )
 
 
 class KernelModel(BaseEstimator):

@@ -7,8 +7,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import compute_class_weight
+from sklearn.pipeline import Pipeline
+from sklearn.utils import compute_class_weight, get_tags
 
 from fisherkit import _array
 from fisherkit._array import Array
@@ -53,6 +55,32 @@ def count(name: str, value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(f"{name}={value!r} is not valid; use None or an integer >= 1.")
     return int(value)
+
+
+def label_free(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """A copy of the last step of a pipeline, and X after the steps before it, fitted without y.
+
+    Steps that use labels are refused: every relabelling or left-out row would need them anew.
+    Anything but a pipeline is copied, and X is returned as it is.
+    """
+    if not isinstance(estimator, Pipeline):
+        return clone(estimator), X
+    for name, step in estimator.steps[:-1]:
+        if step is None or step == "passthrough":
+            continue
+        reason = "it is fitted to labels"
+        if not get_tags(step).target_tags.required:
+            try:
+                X = clone(step).fit_transform(X)
+                continue
+            except (TypeError, ValueError) as error:
+                reason = f"without labels it fails ({error})"
+        raise ValueError(
+            f"Pipeline step {name!r} ({type(step).__name__}) has no closed form: {reason}, and "
+            "steps before the last are fitted once, on all rows, without labels. Leave it out, or "
+            "use the function of sklearn.model_selection, which refits."
+        )
+    return clone(estimator.steps[-1][1]), X
 
 
 def component_count(value: Any, n: int) -> int | None:
