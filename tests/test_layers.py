@@ -18,10 +18,11 @@ LAYERS = [
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners"),
         *("bayes", "posterior", "em", "relevance", "committee", "blocks", "relabel"),
+        *("influence", "conformal"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
-        *("bayes_estimator", "model_selection"),
+        *("bayes_parameters", "bayes_estimator", "model_selection", "inspection"),
     ],
     ["generators", "datasets", "plots", "report", "cli"],
     ["__init__"],

@@ -2,6 +2,7 @@
 
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.inspection import audit
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 __version__ = "0.1.0"
@@ -12,4 +13,5 @@ __all__ = [
     "KernelFisherClassifier",
     "KernelRidgeCV",
     "SparseFisherClassifier",
+    "audit",
 ]

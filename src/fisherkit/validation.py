@@ -57,6 +57,13 @@ def count(name: str, value: Any) -> int | None:
     return int(value)
 
 
+def confidence(value: Any) -> float:
+    """A confidence, strictly between 0 and 1."""
+    if isinstance(value, Real) and 0 < float(value) < 1:
+        return float(value)
+    raise ValueError(f"confidence={value!r} is not valid; use a number between 0 and 1, as 0.9.")
+
+
 def label_free(estimator: Any, X: Any) -> tuple[Any, Any]:
     """A copy of the last step of a pipeline, and X after the steps before it, fitted without y.
 
