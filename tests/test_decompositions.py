@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import LeaveOneOut, StratifiedKFold
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV, _array, basis
-from fisherkit.model_selection import cross_val_predict, permutation_test_score
+from fisherkit.model_selection import cross_val_predict, learning_curve, permutation_test_score
 
 NUMBERS = {"gamma": 0.3, "regularization": 0.5}
 CV = [None, 2, 5, 20, StratifiedKFold(7), LeaveOneOut()]
@@ -186,3 +186,9 @@ def test_reselection_decomposes_once_for_each_width(count, options):
     before = count.all
     permutation_test_score(model, X, y, n_permutations=8)
     assert count.all - before == len(widths)
+
+
+@pytest.mark.parametrize("cv", [3, 10])
+def test_a_learning_curve_costs_one_factorisation(count, cv):
+    learning_curve(KernelFisherClassifier(**NUMBERS), *data(), cv=cv)
+    assert count.all == 1

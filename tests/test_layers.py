@@ -22,7 +22,7 @@ LAYERS = [
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
-        *("bayes_parameters", "bayes_estimator", "model_selection", "inspection"),
+        *("bayes_parameters", "bayes_estimator", "labels", "model_selection", "inspection"),
     ],
     ["generators", "datasets", "plots", "report", "cli"],
     ["__init__"],

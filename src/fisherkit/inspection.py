@@ -95,7 +95,7 @@ def audit(estimator, X, y, *, sample_weight=None):
             "leverage": _spread(model, leverages(ridge), n),
             "influence": _spread(model, influences(ridge), n),
         },
-        index=getattr(X, "index", None),
+        index=X.index if isinstance(X, pd.DataFrame) else None,
     )
     return table.sort_values("probability", kind="stable")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from fisherkit._array import Array
 from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
 from fisherkit.kernel_model import Task
+from fisherkit.labels import Labels, metric_name, missing
 from fisherkit.relabel import Relabelled
 from fisherkit.ridge import Fold, Ridge
 from fisherkit.tune import shared_decomposer
 
 METHODS = ("predict", "decision_function", "predict_proba")
-CLASSIFIER_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", relabel.PAIRS)
 
 
 def cross_val_predict(estimator, X, y, *, groups=None, cv=None, method="predict"):
@@ -63,31 +62,16 @@ def cross_val_predict(estimator, X, y, *, groups=None, cv=None, method="predict"
     >>> bool((cross_val_predict(model, X, y) == y).mean() > 0.95)
     True
     """
-    if not isinstance(estimator, (KernelFisherClassifier, KernelRidgeCV)):
-        raise TypeError(
-            "cross_val_predict has closed forms for KernelFisherClassifier and KernelRidgeCV; got "
-            f"{type(estimator).__name__}. Use sklearn.model_selection.cross_val_predict."
-        )
+    _require_closed_form(estimator, "cross_val_predict")
     validation.one_of("method", method, METHODS)
     if not hasattr(estimator, method):
         raise AttributeError(f"{type(estimator).__name__} has no method {method!r}.")
-    rules = estimator._rules_in_use()
-    if rules:
-        raise ValueError(
-            f"{', '.join(rules)} would be chosen on all rows, the held-out ones included, and the "
-            "predictions would leak. Give a number, or use "
-            "sklearn.model_selection.cross_val_predict, which chooses anew in each fold."
-        )
-    if getattr(estimator, "class_weight", None) == "balanced":
-        raise ValueError(
-            "class_weight='balanced' weighs the rows anew in each fold, which has no closed form. "
-            "Give the weights as a dict, or use sklearn.model_selection.cross_val_predict."
-        )
+    _require_numbers(estimator, "cross_val_predict")
     task = clone(estimator)._prepare(X, y)
     gram = task.problem.design.gram
     n = gram.n
     if cv is None:
-        cv = [(np.delete(np.arange(n), i), np.array([i])) for i in range(n)]
+        cv = _each_row(n)
     pairs = validation.fold_pairs(
         cv, gram.X, y, groups, task.kept, n, classifier=task.rule is not None
     )
@@ -128,9 +112,9 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
     left = counts - xp.sum(
         xp.take(v, removed, axis=0)[:, None] * xp.take(task.indicator, removed, axis=0), axis=0
     )
-    missing = _array.to_numpy(left <= 1e-9 * counts)
-    if np.any(missing):
-        raise ValueError(_missing(task, int(np.argmax(missing))))
+    absent = _array.to_numpy(left <= 1e-9 * counts)
+    if np.any(absent):
+        raise ValueError(missing(task, int(np.argmax(absent))))
     decisions = task.rule.decide(scores, left, ridge.scatter_without(removed, residual))
     if method == "decision_function":
         return decisions
@@ -225,13 +209,20 @@ def permutation_test_score(
     (True, 0.001)
     """
     model, X = validation.label_free(estimator, X)
+    _require_closed_form(model, "permutation_test_score")
     _require_label_free(model)
     if validation.count("n_permutations", n_permutations) is None:
         raise ValueError("n_permutations=None is not valid; use an integer >= 1.")
     if not (isinstance(reselect, bool) or reselect == "auto"):
         raise ValueError(f"reselect={reselect!r} is not valid; use 'auto', True or False.")
-    labels = _Labels.of(model._prepare(X, y))
-    metric = _metric(scoring, labels, cv)
+    labels = Labels.of(model._prepare(X, y))
+    metric = metric_name(scoring, labels, "permutation_test_score", pairs=True)
+    if metric == relabel.PAIRS and cv is not None:
+        raise ValueError("scoring='leave_pair_out_auc' leaves out every pair; use cv=None.")
+    if cv is None and labels.task.indicator is not None:
+        counts = np.bincount(labels.values)
+        if counts.min() < 2:
+            raise ValueError(missing(labels.task, int(np.argmin(counts))))
     if groups is not None:
         groups = _checked_groups(groups, labels)
     task = labels.task
@@ -253,29 +244,152 @@ def permutation_test_score(
             relabelled = Relabelled.of(ridge, Y, indicator)
             values.append(relabel.held_out_scores(relabelled, index, task.rule, folds, metric))
         except relabel.MissingClassError as error:
-            raise ValueError(_missing(task, error.index)) from error
+            raise ValueError(missing(task, error.index)) from error
     score, *rest = np.concatenate(values)
     permuted = np.asarray(rest)
     at_least = np.sum(permuted >= score - 1e-12 * max(1.0, abs(score)))
     return float(score), permuted, float((at_least + 1.0) / (n_permutations + 1))
 
 
-def _missing(task: Task, index: int) -> str:
-    label = _array.to_numpy(task.classes).tolist()[index]
-    return (
-        f"cv: class {label!r} is missing from the training part of a fold. Use a stratified "
-        "splitter or fewer folds."
+def learning_curve(
+    estimator,
+    X,
+    y,
+    *,
+    groups=None,
+    train_sizes=(0.1, 0.325, 0.55, 0.775, 1.0),
+    cv=5,
+    scoring=None,
+    shuffle=True,
+    random_state=0,
+):
+    """Scores against the number of training rows, without refits.
+
+    Training on a part of the rows is leaving out the others: one factorisation serves all sizes
+    and folds, and g rows left out cost O(g^3). Under the same ``cv``, ``shuffle`` and seed the
+    scores are those of scikit-learn's function.
+
+    Parameters
+    ----------
+    estimator : KernelFisherClassifier or KernelRidgeCV, or a Pipeline that ends in one
+        With numbers for all hyper-parameters that its kernel uses: they stay fixed, mu in absolute
+        terms. Steps before the last are fitted once, on all rows, without labels.
+    X : (n, d), or (n, n) for a precomputed kernel
+    y : (n,), or (n, n_outputs) for a regression
+    groups : (n,), default=None
+        For group splitters.
+    train_sizes : sequence of float or int, default=(0.1, 0.325, 0.55, 0.775, 1.0)
+        Shares of the largest training set, or numbers of rows.
+    cv : int, splitter or iterable of (train, test), default=5
+        The rows tested, the same for all sizes; the first rows of each training part are used.
+        ``None`` is leave-one-out.
+    scoring : str, default=None
+        "accuracy" (default of classifiers), "balanced_accuracy", "roc_auc" (two classes) or "r2"
+        (default of regressors).
+    shuffle : bool, default=True
+        Whether training parts are drawn at random.
+    random_state : int, RandomState or None, default=0
+
+    Returns
+    -------
+    train_sizes_abs : (n_sizes,)
+    train_scores, test_scores : (n_sizes, n_folds)
+
+    Notes
+    -----
+    Exact for the rkhs penalty with every row a centre. For the coefficients penalty, and for a
+    chosen basis, it is conditional on the centres: they stay in place when their row is left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.model_selection import learning_curve
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelFisherClassifier(gamma=0.2, regularization=0.1)
+    >>> sizes, train_scores, test_scores = learning_curve(model, X, y, train_sizes=(30, 120))
+    >>> test_scores.shape, bool(test_scores[1].mean() > 0.95)
+    ((2, 5), True)
+    """
+    model, X = validation.label_free(estimator, X)
+    _require_closed_form(model, "learning_curve")
+    _require_numbers(model, "learning_curve")
+    task = model._prepare(X, y)
+    labels = Labels.of(task)
+    if cv is None:
+        cv = _each_row(len(labels.values))
+    metric = metric_name(scoring, labels, "learning_curve", pairs=False)
+    rows, n = task.problem.design.gram.X, len(labels.values)
+    identity = np.arange(n)
+    pairs = validation.fold_pairs(
+        cv, rows, labels.shuffled(identity), groups, task.kept, n, classifier=task.rule is not None
     )
+    sizes = validation.train_sizes(train_sizes, len(pairs[0][0]))
+    if shuffle:
+        rng = check_random_state(random_state)
+        pairs = [(rng.permutation(train), test) for train, test in pairs]
+    ridge = task.tune().ridge
+    Y, indicator, index = labels.take(identity[None, :])
+    fit = Relabelled.of(ridge, Y, indicator)
+    train_scores, test_scores = np.empty((2, len(sizes), len(pairs)))
+    for i, size in enumerate(sizes):
+        parts = [(train[:size], test) for train, test in pairs]
+        for j, fold in enumerate(validation.folds_of(parts, rows)):
+            used = _array.indices(np.sort(parts[j][0]), rows)
+            try:
+                test_scores[i, j] = fit.fold_score(fold, index, task.rule, metric)[0]
+            except relabel.MissingClassError as error:
+                raise ValueError(missing(task, error.index)) from error
+            train_scores[i, j] = _training_score(task, ridge, fold.removed, used, index, metric)
+    return sizes, train_scores, test_scores
+
+
+def _training_score(
+    task: Task, ridge: Ridge, removed: Array, used: Array, index: Array | None, metric: str
+) -> float:
+    """The metric on the rows trained on, by the model without the removed ones."""
+    xp = _array.namespace(ridge.Y)
+    fit = ridge.without(removed, used)
+    decisions = fit.Y - fit.residual
+    truth = fit.Y[:, :, None] if index is None else xp.take(index, used, axis=0)
+    if task.rule is not None:
+        indicator = xp.take(task.indicator, used, axis=0)
+        counts = xp.sum(fit.weights.v[:, None] * indicator, axis=0)
+        decisions = task.rule.decide(decisions, counts, fit.scatter)
+    return float(relabel.METRICS[metric](truth, decisions[:, :, None])[0])
+
+
+def _each_row(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Leave-one-out as pairs of training and test rows."""
+    return [(np.delete(np.arange(n), i), np.array([i])) for i in range(n)]
+
+
+def _require_closed_form(model: Any, caller: str) -> None:
+    if not isinstance(model, (KernelFisherClassifier, KernelRidgeCV)):
+        raise TypeError(
+            f"{caller} has closed forms for KernelFisherClassifier and KernelRidgeCV; got "
+            f"{type(model).__name__}. Use sklearn.model_selection.{caller}."
+        )
+
+
+def _require_numbers(model: Any, caller: str) -> None:
+    """Refuse hyper-parameters and weights that each fold would find anew."""
+    rules = model._rules_in_use()
+    if rules:
+        raise ValueError(
+            f"{', '.join(rules)} would be chosen on all rows, the held-out ones included, and the "
+            "predictions would leak. Give a number, or use "
+            f"sklearn.model_selection.{caller}, which chooses anew in each fold."
+        )
+    if getattr(model, "class_weight", None) == "balanced":
+        raise ValueError(
+            "class_weight='balanced' weighs the rows anew in each fold, which has no closed form. "
+            f"Give the weights as a dict, or use sklearn.model_selection.{caller}."
+        )
 
 
 def _require_label_free(model: Any) -> None:
     """Refuse models whose residual maker depends on the labels."""
-    if not isinstance(model, (KernelFisherClassifier, KernelRidgeCV)):
-        raise TypeError(
-            "permutation_test_score has closed forms for KernelFisherClassifier and "
-            f"KernelRidgeCV; got {type(model).__name__}. Use "
-            "sklearn.model_selection.permutation_test_score, which refits."
-        )
     if getattr(model, "class_weight", None) is not None:
         raise ValueError(
             f"class_weight={model.class_weight!r} weighs rows by their labels, so every "
@@ -289,67 +403,7 @@ def _require_label_free(model: Any) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """The labels of a task on the host, in any order: class indices (n,), or targets (n, k)."""
-
-    task: Task
-    values: np.ndarray
-
-    @classmethod
-    def of(cls, task: Task) -> _Labels:
-        if task.indicator is None:
-            return cls(task, _array.to_numpy(task.problem.Y))
-        return cls(task, np.argmax(_array.to_numpy(task.indicator), axis=1))
-
-    def shuffled(self, order: np.ndarray) -> Any:
-        """y in another order, as a user would give it."""
-        values = self.values[order]
-        if self.task.indicator is not None:
-            return coding.decode(self.task.classes, _array.indices(values, self.task.problem.Y))
-        return _array.like(values[:, 0] if self.task.flat else values, self.task.problem.Y)
-
-    def take(self, orders: np.ndarray) -> tuple[Array, Array | None, Array | None]:
-        """Targets (n, k, p), indicators (n, c, p) and class indices (n, p) of orders (p, n)."""
-        Y = self.task.problem.Y
-        xp = _array.namespace(Y)
-        if self.task.indicator is None:
-            values = np.moveaxis(self.values[orders], 0, 2)
-            return _array.like(np.ascontiguousarray(values), Y), None, None
-        n_classes = self.task.indicator.shape[1]
-        index = _array.indices(np.ascontiguousarray(self.values[orders].T), Y)
-        classes = _array.indices(np.arange(n_classes), Y)
-        indicator = xp.astype(index[:, None, :] == classes[None, :, None], Y.dtype)
-        return (2 * indicator[:, 1:, :] - 1 if n_classes == 2 else indicator), indicator, index
-
-
-def _metric(scoring: Any, labels: _Labels, cv: Any) -> str:
-    """The name of the score, checked against what the task and the folds allow."""
-    classifier = labels.task.indicator is not None
-    valid = CLASSIFIER_SCORES if classifier else ("r2",)
-    if scoring is None:
-        scoring = valid[0]
-    if not isinstance(scoring, str) or scoring not in valid:
-        names = ", ".join(repr(name) for name in valid)
-        raise ValueError(
-            f"scoring={scoring!r} has no closed form here; use one of {names}, or "
-            "sklearn.model_selection.permutation_test_score, which refits."
-        )
-    if "auc" in scoring and len(labels.task.classes) != 2:
-        raise ValueError(
-            f"scoring={scoring!r} needs two classes; got {len(labels.task.classes)}. Use "
-            "'accuracy' or 'balanced_accuracy'."
-        )
-    if scoring == relabel.PAIRS and cv is not None:
-        raise ValueError("scoring='leave_pair_out_auc' leaves out every pair; use cv=None.")
-    if classifier and cv is None:
-        counts = np.bincount(labels.values)
-        if counts.min() < 2:
-            raise ValueError(_missing(labels.task, int(np.argmin(counts))))
-    return scoring
-
-
-def _checked_groups(groups: Any, labels: _Labels) -> np.ndarray:
+def _checked_groups(groups: Any, labels: Labels) -> np.ndarray:
     groups = np.asarray(_array.to_numpy(groups))
     n = len(labels.values)
     if groups.shape != (n,):
@@ -366,7 +420,7 @@ def _checked_groups(groups: Any, labels: _Labels) -> np.ndarray:
 
 
 def _blocks(
-    labels: _Labels,
+    labels: Labels,
     cv: Any,
     groups: np.ndarray | None,
     n_permutations: int,

@@ -81,6 +81,15 @@ class Relabelled:
         ]
         return xp.stack(decided, axis=2)
 
+    def fold_score(
+        self, fold: Fold, index: Array | None, rule: Rule | None, metric: str
+    ) -> np.ndarray:
+        """The metric of each labelling on the tested rows, (p,); ``index`` (n, p) as below."""
+        xp = _array.namespace(self.Y)
+        truth = self.Y if index is None else index
+        tested = xp.take(fold.removed, fold.tested, axis=0)
+        return METRICS[metric](xp.take(truth, tested, axis=0), self.fold_decisions(fold, rule))
+
     def _counts_without(self, group: Array) -> Array:
         """Class counts (c, p) of the rows that remain; raises where a class is gone."""
         xp = _array.namespace(self.Y)
@@ -152,7 +161,7 @@ def roc_auc(index: Array, decisions: Array) -> np.ndarray:
     if np.any((n0 == 0) | (n1 == 0)):
         raise ValueError(
             "a fold tests rows of one class only, which has no ROC curve. Use a stratified "
-            "splitter, fewer folds, or cv=None, which pools the left-out rows."
+            "splitter or fewer folds."
         )
     return (np.sum(ranks * positive, axis=0) - n1 * (n1 + 1) / 2) / (n1 * n0)
 
@@ -161,10 +170,7 @@ def r2(Y: Array, predictions: Array) -> np.ndarray:
     """Coefficient of determination, averaged over the outputs, (p,)."""
     xp = _array.namespace(Y)
     if Y.shape[0] < 2:
-        raise ValueError(
-            "a fold tests one row, for which r2 is not defined. Use larger folds, or cv=None, "
-            "which pools the left-out rows."
-        )
+        raise ValueError("a fold tests one row, for which r2 is not defined; use larger folds.")
     error = xp.sum((Y - predictions) ** 2, axis=0)
     spread = xp.sum((Y - xp.mean(Y, axis=0)) ** 2, axis=0)
     # As in scikit-learn: constant targets are predicted perfectly (1) or not (0).
@@ -195,22 +201,15 @@ def held_out_scores(
     rows come from models with different mean labels, which pull them away from the row's own
     label; for the AUC, which ranks them against each other, that mean is subtracted.
     """
-    xp = _array.namespace(relabelled.Y)
     if metric == PAIRS:
         return relabelled.leave_pair_out_auc()
-    measure = METRICS[metric]
-    truth = relabelled.Y if index is None else index
     if folds is None:
+        truth = relabelled.Y if index is None else index
         if metric != "roc_auc":
-            return measure(truth, relabelled.decisions(rule))
+            return METRICS[metric](truth, relabelled.decisions(rule))
         mean = relabelled.ridge.weights.fold_mean(relabelled.Y[:, 0, :])[:, None, :]
-        return measure(truth, relabelled.decisions(None) - mean)
-    values = []
-    for fold in folds:
-        tested = xp.take(fold.removed, fold.tested, axis=0)
-        decisions = relabelled.fold_decisions(fold, rule)
-        values.append(measure(xp.take(truth, tested, axis=0), decisions))
-    return np.mean(values, axis=0)
+        return roc_auc(truth, relabelled.decisions(None) - mean)
+    return np.mean([relabelled.fold_score(fold, index, rule, metric) for fold in folds], axis=0)
 
 
 def _winners(decisions: Array) -> Array:

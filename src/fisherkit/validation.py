@@ -64,6 +64,19 @@ def confidence(value: Any) -> float:
     raise ValueError(f"confidence={value!r} is not valid; use a number between 0 and 1, as 0.9.")
 
 
+def train_sizes(value: Any, largest: int) -> np.ndarray:
+    """Numbers of training rows, from shares of the largest training set or numbers; increasing."""
+    sizes = np.asarray(value)
+    shares = sizes.dtype.kind == "f"
+    valid = sizes.ndim == 1 and sizes.size and sizes.dtype.kind in "iuf"
+    if not valid or sizes.min() <= 0 or sizes.max() > (1 if shares else largest):
+        raise ValueError(
+            f"train_sizes={value!r} is not valid; use shares in (0, 1] or numbers of rows from 1 "
+            f"to {largest}, the rows of the largest training set."
+        )
+    return np.unique(np.maximum((sizes * largest).astype(int), 1) if shares else sizes)
+
+
 def label_free(estimator: Any, X: Any) -> tuple[Any, Any]:
     """A copy of the last step of a pipeline, and X after the steps before it, fitted without y.
 
