@@ -24,7 +24,7 @@ LAYERS = [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "labels", "model_selection", "inspection"),
     ],
-    ["generators", "datasets", "plots", "report", "cli"],
+    ["generators", "datasets", "loo_plots", "plots", "report", "cli"],
     ["__init__"],
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
