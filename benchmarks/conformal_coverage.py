@@ -88,8 +88,9 @@ def main() -> None:
     table = [row for n in FAMILIES for m in METHODS for row in cover(n, m, arguments.draws)]
     print_table(table)
     write_csv("conformal_coverage", table)
-    print_table([speed()])
-    write_csv("conformal_speed", [speed()])
+    row = speed()
+    print_table([row])
+    write_csv("conformal_speed", [row])
 
 
 if __name__ == "__main__":

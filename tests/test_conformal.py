@@ -73,6 +73,7 @@ def brute_p_values(X, y, x, n_classes, method, *, balanced, conditional, costs, 
         {"bias": "penalized", "multiclass": "ovr"},
         {"bias": "none", "multiclass": "ovr"},
         {"basis": np.arange(0, N, 3)},
+        {"penalty": "coefficients"},
         {"basis": np.arange(0, N, 3), "penalty": "coefficients"},
         {"basis": np.arange(0, N, 3), "penalty": "coefficients", "bias": "penalized"},
         {"class_weight": {0: 1.0, 1: 2.5, 2: 0.5}},
@@ -92,6 +93,8 @@ def test_sets_are_those_of_refits_for_every_candidate_label(options, n_classes, 
     X, y, new = rows(n_classes)
     model = KernelFisherClassifier(**NUMBERS, **options).fit(X, y)
     words = {k: v for k, v in options.items() if k in ("bias", "penalty")}
+    # The new row is no centre of the coefficients penalty.
+    centres = options.get("basis", np.arange(N) if "penalty" in options else None)
     truth = np.array(
         [
             brute_p_values(
@@ -103,7 +106,7 @@ def test_sets_are_those_of_refits_for_every_candidate_label(options, n_classes, 
                 balanced=options.get("threshold") == "balanced",
                 conditional=conditional,
                 costs=costs,
-                centres=options.get("basis"),
+                centres=centres,
                 **words,
             )
             for x in new

@@ -143,6 +143,20 @@ def test_the_leave_pair_out_auc_is_that_of_all_refits_without_a_pair(options):
     np.testing.assert_allclose(joined(ours), truth, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_chosen_centres_stay_in_place(penalty):
+    X, y = labelled(2)
+    centres = np.arange(0, N, 4)
+    model = KernelFisherClassifier(**NUMBERS, penalty=penalty, basis=centres)
+    K = oracles.gram(X, gamma=0.4)
+    truth = []
+    for order in orders(3):
+        f = oracles.leave_one_out(K, 2.0 * y[order] - 1, 0.6, penalty=penalty, centres=centres)
+        truth.append(np.mean((f > 0) == y[order]))
+    ours = permutation_test_score(model, X, y, n_permutations=3)
+    np.testing.assert_array_equal(joined(ours), truth)
+
+
 @pytest.mark.parametrize("splitter", [None, GroupKFold(5)], ids=["leave-one-out", "GroupKFold"])
 def test_labels_are_permuted_within_groups(splitter):
     X, y = labelled(2)

@@ -87,21 +87,23 @@ class Reach:
         """f (t, columns) at rows of kernel values k (t, m)."""
         return k @ self.ridge.coef + self.ridge.intercept
 
-    def cross(self, k: Array) -> Array:
-        """q(x, x_i), (t, n)."""
-        form = self.canonical
-        filtered = (k @ self.to_canonical - self.origin) / (form.lam + self.mu)
-        return (filtered @ form.U.T) / form.weights.root + self._constant
+    def coordinates(self, k: Array) -> Array:
+        """p sqrt(lam), (t, r), of rows of kernel values k (t, m)."""
+        return k @ self.to_canonical - self.origin
 
-    def own(self, k: Array, diagonal: Array | None) -> Array:
+    def cross(self, g: Array) -> Array:
+        """q(x, x_i), (t, n), of rows with coordinates g."""
+        form = self.canonical
+        return ((g / (form.lam + self.mu)) @ form.U.T) / form.weights.root + self._constant
+
+    def own(self, g: Array, k: Array, diagonal: Array | None) -> Array:
         """q(x, x), (t,), for k(x, x) = diagonal (t,) where that is needed."""
         xp = _array.namespace(k)
         form = self.canonical
         # A direction without variance has no coordinate: all of it is outside.
         empty = form.lam <= 0
         root = xp.sqrt(xp.where(empty, xp.ones_like(form.lam), form.lam))
-        p = (k @ self.to_canonical - self.origin) / root
-        p = p * xp.astype(~empty, p.dtype)
+        p = g * (xp.astype(~empty, g.dtype) / root)
         outside = xp.clip(self._norm(k, diagonal) - xp.sum(p * p, axis=1), 0.0, None)
         return xp.sum(p * p / (form.lam + self.mu), axis=1) + outside / self.mu + self._constant
 
@@ -145,15 +147,19 @@ class Sets:
     def _full(self, k: Array, diagonal: Array | None) -> Array:
         xp = _array.namespace(k)
         reach, weights = self.reach, self.reach.ridge.weights
-        f, q, own = reach.scores(k), reach.cross(k), reach.own(k, diagonal)
+        g = reach.coordinates(k)
+        f, q, own = reach.scores(k), reach.cross(g), reach.own(g, k, diagonal)
         a, d, r, Y = remaining(reach.ridge), weights.delta, reach.ridge.residual, reach.ridge.Y
         total = xp.sum(weights.v[:, None] * Y, axis=0)
         columns = []
+        steps: dict[float, tuple[Array, Array]] = {}  # classes of equal cost share theirs
         for label in range(self.indicator.shape[1]):
             w = float(self.cost[label])
             y = self._target(label)
-            pull = w * q / (1 + w * own)[:, None]
-            bottom = a + d * q * pull
+            if w not in steps:
+                pull = q * (w / (1 + w * own))[:, None]
+                steps[w] = pull, a + d * q * pull
+            pull, bottom = steps[w]
             decisions = []
             for j in range(Y.shape[1]):
                 loo = (r[:, j] - pull * (y[j] - f[:, j])[:, None]) / bottom
@@ -169,7 +175,7 @@ class Sets:
     def _left_out(self, k: Array) -> Array:
         xp = _array.namespace(k)
         reach, weights = self.reach, self.reach.ridge.weights
-        f, q = reach.scores(k), reach.cross(k)
+        f, q = reach.scores(k), reach.cross(reach.coordinates(k))
         Y, loo = reach.ridge.Y, reach.ridge.leave_one_out()
         threshold = weights.fold_mean(Y) if self.balanced else xp.zeros_like(Y)
         usual = self._margin([(Y - loo - threshold)[:, j] for j in range(Y.shape[1])], Y.T)
@@ -229,9 +235,10 @@ def interval(
     a, d, r = remaining(reach.ridge), weights.delta, reach.ridge.residual
     loo = reach.ridge.leave_one_out()
     needed = math.floor((1 - confidence) * (weights.total + 1) + 1e-9)
-    f, q = reach.scores(k), reach.cross(k)
+    g = reach.coordinates(k)
+    f, q = reach.scores(k), reach.cross(g)
     if method == "full":
-        pull = q / (1 + reach.own(k, diagonal))[:, None]
+        pull = q / (1 + reach.own(g, k, diagonal))[:, None]
         bottom = a + d * q * pull
         b = pull / bottom
         bounded = xp.abs(b) < 1
