@@ -1,7 +1,7 @@
 """Flipped labels found by `fisherkit.audit` and by cleanlab, in the same run.
 
     FISHERKIT_DATA=... python benchmarks/audit.py
-    FISHERKIT_DATA=... python benchmarks/audit.py --nested --noise 0.1 --draws 1
+    FISHERKIT_DATA=... python benchmarks/audit.py --nested --noise 0.1 --draws 1 --sets heart thyroid titanic wdbc
 
 A share of the labels of each set is flipped at random. Precision is the share of flipped rows
 among the most suspicious ones, as many as were flipped. cleanlab ranks by 5-fold probabilities of
@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300)
     parser.add_argument("--draws", type=int, default=2)
     parser.add_argument("--noise", type=float, nargs="+", default=NOISE)
+    parser.add_argument("--sets", nargs="+", default=(*IDA, *UCI))
     parser.add_argument("--nested", action="store_true")
     arguments = parser.parse_args()
     if arguments.nested:
@@ -94,7 +95,7 @@ def main() -> None:
     compare("titanic", 0.1, 100, 1)  # whatever is imported late, before the first timing
     for noise in arguments.noise:
         table = []
-        for name in (*IDA, *UCI):
+        for name in arguments.sets:
             table.append(compare(name, noise, arguments.rows, arguments.draws))
             append_csv(name_of_table, table[-1:])
             print_table(table[-1:])

@@ -16,6 +16,7 @@ from fisherkit.datasets import make_ringnorm, make_torus, make_twonorm, make_wav
 
 ROWS, TESTED = 200, 2000
 CONFIDENCES = (0.8, 0.9, 0.95)
+METHODS = ("full", "jackknife+")
 
 
 def imbalanced(n: int, *, random_state: int) -> tuple[np.ndarray, np.ndarray]:
@@ -78,19 +79,23 @@ def speed() -> Row:
     return {"rows": 1000, "tested": 10_000} | {f"{m} s": s for m, s in seconds.items()}
 
 
-METHODS = ("full", "jackknife+")
+def coverage(draws: int) -> None:
+    table = [row for name in FAMILIES for method in METHODS for row in cover(name, method, draws)]
+    print_table(table)
+    write_csv("conformal_coverage", table)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--parts", nargs="+", default=("coverage", "speed"))
     arguments = parser.parse_args()
-    table = [row for n in FAMILIES for m in METHODS for row in cover(n, m, arguments.draws)]
-    print_table(table)
-    write_csv("conformal_coverage", table)
-    row = speed()
-    print_table([row])
-    write_csv("conformal_speed", [row])
+    if "coverage" in arguments.parts:
+        coverage(arguments.draws)
+    if "speed" in arguments.parts:
+        row = speed()
+        print_table([row])
+        write_csv("conformal_speed", [row])
 
 
 if __name__ == "__main__":
