@@ -1,5 +1,7 @@
 """Prediction sets and intervals against refits for every candidate and every left-out row."""
 
+import pickle
+
 import numpy as np
 import oracles
 import pytest
@@ -243,6 +245,20 @@ def test_sets_grow_with_the_confidence_and_cover(method, conditional):
         for group in groups:  # four standard errors of the test and the training draw together
             slack = 4 * np.sqrt(confidence * (1 - confidence) * (1 / len(group) + 3 / 300))
             assert abs(group.mean() - confidence) < slack
+
+
+@pytest.mark.parametrize(
+    "model",
+    [KernelFisherClassifier(**NUMBERS), BayesianFisherClassifier()],
+    ids=lambda m: type(m).__name__,
+)
+def test_asking_for_sets_does_not_change_the_model(model):
+    X, y, new = rows(2, n=120)
+    model.fit(X, y)
+    before = pickle.dumps(model)
+    sets = model.predict_set(new)
+    assert pickle.dumps(model) == before
+    np.testing.assert_array_equal(pickle.loads(before).predict_set(new), sets)
 
 
 def test_too_few_rows_for_the_confidence_mean_anything_is_possible():

@@ -240,11 +240,15 @@ class KernelModel(BaseEstimator):
 
     def _refit(self) -> Ridge:
         """The fit once more, with its hyper-parameters; one factorisation."""
-        return self._training.tune().ridge
+        return self._fresh_training().tune().ridge
+
+    def _fresh_training(self) -> Task:
+        """A copy of the task: what its Gram matrix keeps must not stay with the estimator."""
+        return self._training.on(self._training.problem.design.gram.X)
 
     def _reach(self) -> tuple[Reach, Array]:
         """The fit as one that rows can be added to, and its centres, as new rows see them."""
-        task = self._training
+        task = self._fresh_training()
         design, Y = task.problem.design, task.problem.Y
         if design.every_row:
             design = replace(design, basis="full")
