@@ -1,7 +1,7 @@
 """Flipped labels found by `fisherkit.audit` and by cleanlab, in the same run.
 
     FISHERKIT_DATA=... python benchmarks/audit.py
-    FISHERKIT_DATA=... python benchmarks/audit.py --nested --noise 0.1 --draws 1 --sets heart wdbc
+    FISHERKIT_DATA=... python benchmarks/audit.py --nested --noise 0.1 --draws 1 --sets heart
 
 A share of the labels of each set is flipped at random. Precision is the share of flipped rows
 among the most suspicious ones, as many as were flipped. cleanlab ranks by 5-fold probabilities of
