@@ -7,7 +7,8 @@ import oracles
 import pytest
 from sklearn import config_context
 
-from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, KernelRidgeCV
+from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, KernelRidgeCV, audit
+from fisherkit.model_selection import permutation_test_score
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("SCIPY_ARRAY_API") != "1",
@@ -191,3 +192,53 @@ def test_committee_equals_numpy(xp, options, n_classes):
     np.testing.assert_allclose(weights, reference.weights_, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(to_numpy(model.loo_proba_), reference.loo_proba_, atol=1e-8)
     np.testing.assert_allclose(model.members_["slope"], reference.members_["slope"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("cv", [None, 4])
+@pytest.mark.parametrize("options", [CLASSIFIERS["numbers"], {"gamma": 0.3}], ids=str)
+def test_permuted_scores_agree(xp, options, cv, n_classes):
+    X, y = oracles.noisy_classes(60, n_classes)
+    model = KernelFisherClassifier(**options)
+    truth = permutation_test_score(model, X, y, cv=cv, n_permutations=5)
+    with config_context(array_api_dispatch=True):
+        ours = permutation_test_score(model, xp.asarray(X), xp.asarray(y), cv=cv, n_permutations=5)
+    assert ours[0] == truth[0] and ours[2] == truth[2]
+    np.testing.assert_array_equal(ours[1], truth[1])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", ["full", "jackknife+"])
+@pytest.mark.parametrize("name", ["numbers", "tuned", "centres, coefficients", "balanced"])
+def test_sets_agree(xp, name, method, n_classes):
+    X, y = oracles.noisy_classes(90, n_classes)
+    reference = KernelFisherClassifier(**CLASSIFIERS[name]).fit(X[:60], y[:60])
+    with config_context(array_api_dispatch=True):
+        model = KernelFisherClassifier(**CLASSIFIERS[name])
+        model.fit(xp.asarray(X[:60]), xp.asarray(y[:60]))
+        sets = model.predict_set(xp.asarray(X[60:]), 0.8, method)
+        assert same_namespace(sets, xp)
+        np.testing.assert_array_equal(to_numpy(sets), reference.predict_set(X[60:], 0.8, method))
+
+
+@pytest.mark.parametrize("method", ["full", "jackknife+"])
+def test_intervals_agree(xp, method):
+    X, y = oracles.noisy_classes(90)
+    reference = KernelRidgeCV(gamma=0.3).fit(X[:60], X[:60, 0] + y[:60])
+    truth = reference.predict_interval(X[60:], 0.8, method)
+    with config_context(array_api_dispatch=True):
+        model = KernelRidgeCV(gamma=0.3).fit(xp.asarray(X[:60]), xp.asarray(X[:60, 0] + y[:60]))
+        ends = model.predict_interval(xp.asarray(X[60:]), 0.8, method)
+        for ours, theirs in zip(ends, truth, strict=True):
+            assert same_namespace(ours, xp)
+            np.testing.assert_allclose(to_numpy(ours), theirs, rtol=1e-7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_audits_agree(xp, n_classes):
+    X, y = oracles.noisy_classes(60, n_classes)
+    model = KernelFisherClassifier(**CLASSIFIERS["numbers"])
+    truth = audit(model, X, y).sort_index()
+    with config_context(array_api_dispatch=True):
+        table = audit(model, xp.asarray(X), xp.asarray(y)).sort_index()
+    np.testing.assert_allclose(table.to_numpy(float), truth.to_numpy(float), rtol=1e-8, atol=1e-12)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import LeaveOneOut, StratifiedKFold
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV, _array, basis
-from fisherkit.model_selection import cross_val_predict
+from fisherkit.model_selection import cross_val_predict, learning_curve, permutation_test_score
 
 NUMBERS = {"gamma": 0.3, "regularization": 0.5}
 CV = [None, 2, 5, 20, StratifiedKFold(7), LeaveOneOut()]
@@ -164,3 +164,31 @@ def test_the_criterion_and_cv_cost_no_decomposition_of_their_own(cv, criterion, 
 def test_a_given_mu_costs_one_decomposition_per_width(count):
     model = KernelFisherClassifier(regularization=0.1).fit(*data())
     assert count["eigh"] == count.all == len(np.unique(model.selection_.path["gamma"]))
+
+
+@pytest.mark.parametrize("n_permutations", [1, 30])
+@pytest.mark.parametrize("cv", [None, 5, StratifiedKFold(4)], ids=str)
+def test_all_permutations_share_one_factorisation(count, cv, n_permutations):
+    X, y = data()
+    model = KernelFisherClassifier(**NUMBERS)
+    permutation_test_score(model, X, y, cv=cv, n_permutations=n_permutations)
+    assert count.all == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"regularization": 0.5}, {"gamma": 0.3}], ids=str)
+def test_reselection_decomposes_once_for_each_width(count, options):
+    X, y = data()
+    model = KernelFisherClassifier(**options)
+    rng = np.random.RandomState(0)
+    widths = set(model.fit(X, y).selection_.path["gamma"])
+    for _ in range(8):
+        widths |= set(model.fit(X, y[rng.permutation(len(y))]).selection_.path["gamma"])
+    before = count.all
+    permutation_test_score(model, X, y, n_permutations=8)
+    assert count.all - before == len(widths)
+
+
+@pytest.mark.parametrize("cv", [3, 10])
+def test_a_learning_curve_costs_one_factorisation(count, cv):
+    learning_curve(KernelFisherClassifier(**NUMBERS), *data(), cv=cv)
+    assert count.all == 1

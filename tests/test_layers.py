@@ -18,12 +18,14 @@ LAYERS = [
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners", "climb"),
         *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
+        *("relabel", "influence", "conformal"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
-        *("bayes_estimator", "committee_estimator", "model_selection"),
+        *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
+        *("model_selection", "inspection"),
     ],
-    ["generators", "datasets", "plots", "report", "cli"],
+    ["generators", "datasets", "loo_plots", "plots", "report", "cli"],
     ["__init__"],
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}

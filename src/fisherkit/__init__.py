@@ -3,6 +3,7 @@
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.inspection import audit
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 __version__ = "0.1.0"
@@ -14,4 +15,5 @@ __all__ = [
     "KernelFisherClassifier",
     "KernelRidgeCV",
     "SparseFisherClassifier",
+    "audit",
 ]

@@ -21,6 +21,7 @@ Array = Any
 
 _NUMPY = compat.array_namespace(np.empty(0))
 _SMALL_MATRIX = 2048  # rows up to which memory does not matter
+_SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is faster
 _BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
@@ -256,12 +257,28 @@ def cholesky_inverse(factor: Array) -> Iterator[tuple[slice, slice, Array]]:
         half = lower_triangular_inverse(factor)
         yield slice(0, n), slice(0, n), half.T @ half
         return
-    upper = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].T
+    if n <= _SMALL_FACTOR:
+        upper = lapack.dlauum(_halved_inverse(np.tril(factor)), lower=1, overwrite_c=1)[0].T
+    else:
+        upper = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].T
     for rows in row_blocks(n, n, 1 << 15):  # small blocks: little is computed twice
         block = upper[rows, rows.start :]
         square = block[:, : block.shape[0]]
         square[...] = np.triu(square) + np.triu(square, 1).T
         yield rows, slice(rows.start, n), block
+
+
+def _halved_inverse(L: np.ndarray) -> np.ndarray:
+    """Inverse of a lower triangular matrix by halves: mostly products, where LAPACK's is slow."""
+    n = L.shape[0]
+    if n <= 96:
+        return lapack.dtrtri(L, lower=1)[0]
+    h = n // 2
+    out = np.zeros((n, n), order="F")
+    first, second = _halved_inverse(L[:h, :h]), _halved_inverse(L[h:, h:])
+    out[:h, :h], out[h:, h:] = first, second
+    np.matmul(-second, L[h:, :h] @ first, out=out[h:, :h])
+    return out
 
 
 def is_positive_definite(M: Array) -> bool:

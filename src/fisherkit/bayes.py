@@ -78,7 +78,8 @@ def marginal(evidence: Objective, climb: Climb, prior: TiedPrior, *, share: floa
     at a bound) count as the prior's.
     """
     theta = climb.theta
-    here = evidence(theta)[1]
+    known = climb.slope is not None and share == 1
+    here = climb.slope - prior(theta)[1] if known else evidence(theta)[1]
     steps = _STEP * np.eye(len(theta))
     H = np.array([(here - evidence(theta + step)[1]) / (_STEP * share) for step in steps])
     scale = np.linalg.cholesky(np.linalg.inv(prior.precision))  # prior in unit coordinates
@@ -118,6 +119,11 @@ class Sample:
     weights: Weights
     U: Array | None = None
     jitter: float = JITTER
+
+    @property
+    def codes(self) -> Array:
+        """+-1 (n, 1) for two classes, the indicators (n, c) for more."""
+        return self.indicator[:, 1:] * 2 - 1 if self.indicator.shape[1] == 2 else self.indicator
 
     def evidence(self, covariance: Covariance, kind: str) -> Dense | Thin:
         contrasts = Contrasts.of(self.indicator, self.weights)
@@ -251,8 +257,14 @@ def score(K: Array, Y: Array, weights: Weights) -> Ridge:
 
 def score_on_inducing(K_nm: Array, K_mm: Array, Y: Array, weights: Weights) -> Ridge:
     """`score` for the kernel of m inducing points; coefficients are those of the points."""
+    return RidgePath.of(canonical(K_nm, K_mm, weights), Y).at(1.0)
+
+
+def canonical(K_nm: Array, K_mm: Array | None, weights: Weights) -> Canonical:
+    """The form of `score`, or with K_mm of `score_on_inducing`, to be used at mu = 1."""
+    if K_mm is None:
+        return Canonical.from_gram(K_nm + 0.0, weights, "free")
     inverse = inducing_inverse(K_mm)
-    canonical = Canonical.from_features(
+    return Canonical.from_features(
         K_nm @ inverse.T, weights, "free", lift=lambda coef: inverse.T @ coef
     )
-    return RidgePath.of(canonical, Y).at(1.0)

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import Kernel as KernelOfSklearn
-from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fisherkit import _array, bayes, coding, em, validation
+from fisherkit import _array, bayes, coding, em
 from fisherkit._array import Array
 from fisherkit.bayes import Sample
+from fisherkit.bayes_parameters import check_parameters
 from fisherkit.climb import Climb, maximise
+from fisherkit.conformal import Reach
 from fisherkit.covariance import Covariance, FittedKernel, KernelObject, Parametric
 from fisherkit.discriminant import DiscriminantMixin
-from fisherkit.evidence import EVIDENCE, SIDE, Contrasts
+from fisherkit.evidence import SIDE, Contrasts
 from fisherkit.kernel_model import (
     KernelModel,
     float_dtypes,
@@ -29,14 +30,10 @@ from fisherkit.kernel_model import (
 )
 from fisherkit.kernels import Distinct
 from fisherkit.posterior import Exact, Posterior, Projected
+from fisherkit.ridge import Ridge
 from fisherkit.select import log
 from fisherkit.weights import Weights
 
-KERNELS = ("rbf", "linear")
-SOLVERS = ("direct", "em")
-PROBABILITIES = ("loo", "noise_model")
-
-_OR_OBJECT = " or a kernel of sklearn.gaussian_process"
 _EXACT_ROWS = 3000  # distinct rows up to which all are in the kernel unless n_inducing says more
 _INDUCING = 300
 _SCREEN_ROWS = 1500  # rows on which the starts of a larger fit compete
@@ -189,11 +186,12 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         -------
         self
         """
-        self._check_parameters()
+        check_parameters(self)
         X, _, kept, _, self.classes_, index, weights = self._labelled(X, y, sample_weight)
         X, dropped = split_rows(X, kept, pairwise=False)
         rng = check_random_state(self.random_state)
         sample, group = self._sample(X, index, weights, rng)
+        self._kept, self._merged, self._training = kept, group, sample
         learned = self._learn(sample, rng)
         decisions = self._fit_scores(sample, learned)
         self._keep(sample, learned)
@@ -204,54 +202,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             decisions = interleave(decisions, absent, kept)
         self.loo_decision_ = decisions[:, 0] if decisions.shape[1] == 1 else decisions
         return self
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, KernelOfSklearn):
-            validation.one_of("kernel", self.kernel, KERNELS, also=_OR_OBJECT)
-        validation.one_of("evidence", self.evidence, tuple(EVIDENCE))
-        validation.one_of("solver", self.solver, SOLVERS)
-        validation.one_of("probability", self.probability, PROBABILITIES)
-        validation.count("n_inducing", self.n_inducing)
-        validation.positive("n_restarts", self.n_restarts)
-        if self.hyperprior is not None:
-            spread = validation.number_or_rule("hyperprior", self.hyperprior, ("auto",))
-            if spread is not None and (not self.ard or self.solver == "em"):
-                raise ValueError(
-                    f"hyperprior={self.hyperprior!r} is a spread of the features' log weights and "
-                    "needs ard=True and solver='direct'; leave it at 'auto'."
-                )
-        if self.kernel != "rbf" and self.linear:
-            raise ValueError(f"linear=True adds to kernel='rbf' only; got kernel={self.kernel!r}.")
-        if isinstance(self.kernel, KernelOfSklearn):
-            if self.ard:
-                raise ValueError(
-                    "ard=True has no meaning with a kernel object; give the object one length "
-                    "scale per feature instead."
-                )
-            if self.n_inducing is not None:
-                raise ValueError(
-                    "n_inducing needs kernel='rbf': kernel objects have no gradient between "
-                    "different rows. Leave it at None."
-                )
-            parts = [self.kernel, *self.kernel.get_params().values()]
-            if any(isinstance(part, WhiteKernel) for part in parts):
-                raise ValueError(
-                    f"kernel={self.kernel!r} has a WhiteKernel; noise is always part of the model. "
-                    "Leave it out."
-                )
-        if self.kernel == "linear" and self.n_inducing is not None:
-            raise ValueError(
-                "n_inducing has no meaning with kernel='linear', which is exact; leave it at None."
-            )
-        if self.solver == "em":
-            refused = {"kernel": "linear", "evidence": "lssvm"}
-            if self.n_inducing is not None:
-                refused["n_inducing"] = self.n_inducing
-            for name in [name for name, bad in refused.items() if getattr(self, name) == bad]:
-                raise ValueError(
-                    "solver='em' needs kernel='rbf' or a kernel object, evidence='fisher' and "
-                    f"n_inducing=None; got {name}={getattr(self, name)!r}. Use solver='direct'."
-                )
 
     def _sample(
         self, X: Array, index: Array, weights: Weights, rng: np.random.RandomState
@@ -397,22 +347,18 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         covariance, theta = learned.covariance, learned.theta
         indicator, weights = sample.indicator, sample.weights
         contrasts = Contrasts.of(indicator, weights)
-        Y = indicator[:, 1:] * 2 - 1 if n_classes == 2 else indicator
-        if sample.U is None:
-            K = covariance.block(theta, sample.X, sample.X).values
-            moments: Exact | Projected = Exact.of(K, contrasts, indicator)
-            ridge, centres = bayes.score(K, Y, weights), sample.X
+        K_nm, K_mm = self._kernel_values(sample, covariance, theta)
+        if K_mm is None:
+            moments: Exact | Projected = Exact.of(K_nm, contrasts, indicator)
         else:
-            K_nm = covariance.block(theta, sample.X, sample.U).values
-            K_mm = covariance.block(theta, sample.U, sample.U, jitter=sample.jitter).values
             moments = Projected.of(K_nm, K_mm, contrasts, indicator)
-            ridge, centres = bayes.score_on_inducing(K_nm, K_mm, Y, weights), sample.U
+        ridge = self._ridge(K_nm, K_mm, sample)
         self._posterior = Posterior.of(moments, contrasts)
         self.noise_precision_ = self._posterior.beta
         self.nugget_ = self._posterior.nugget
         self.class_centres_ = _array.like(self._posterior.centres, sample.X)
         self.expected_error_ = float(ndtr(-0.5 * SIDE * math.sqrt(self.noise_precision_)))
-        self._centres = centres
+        self._centres = sample.X if sample.U is None else sample.U
         flat = n_classes == 2
         self.dual_coef_ = ridge.coef[:, 0] if flat else ridge.coef.T
         self.intercept_ = ridge.intercept[0] if flat else ridge.intercept
@@ -422,6 +368,37 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         if self._noise_model:
             self._slope = 1.0
         return decisions
+
+    @staticmethod
+    def _kernel_values(
+        sample: Sample, covariance: Covariance, theta: np.ndarray
+    ) -> tuple[Array, Array | None]:
+        """Between rows and centres (n, m), and between inducing points if there are any."""
+        if sample.U is None:
+            return covariance.block(theta, sample.X, sample.X).values, None
+        K_mm = covariance.block(theta, sample.U, sample.U, jitter=sample.jitter).values
+        return covariance.block(theta, sample.X, sample.U).values, K_mm
+
+    @staticmethod
+    def _ridge(K_nm: Array, K_mm: Array | None, sample: Sample) -> Ridge:
+        """The regression on codes; K_nm is consumed."""
+        if K_mm is None:
+            return bayes.score(K_nm, sample.codes, sample.weights)
+        return bayes.score_on_inducing(K_nm, K_mm, sample.codes, sample.weights)
+
+    def _rows_of_fit(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._kept, self._merged
+
+    def _refit(self) -> Ridge:
+        kernel = self._fitted_kernel
+        K_nm, K_mm = self._kernel_values(self._training, kernel.covariance, kernel.theta)
+        return self._ridge(K_nm, K_mm, self._training)
+
+    def _reach(self) -> tuple[Reach, Array]:
+        kernel, sample = self._fitted_kernel, self._training
+        K_nm, K_mm = self._kernel_values(sample, kernel.covariance, kernel.theta)
+        form = bayes.canonical(K_nm, K_mm, sample.weights)
+        return Reach.of(form, sample.codes, 1.0, K_nm), self._centres
 
     def latent(self, X, return_std=False):
         """The discriminant relative to the midpoint of the class centres, and its error bars.

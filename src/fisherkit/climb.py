@@ -43,13 +43,14 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class Climb:
-    """One start: where it began, where it ended, and the objective there."""
+    """One start: where it began, where it ended, and the objective and its gradient there."""
 
     start: np.ndarray
     theta: np.ndarray
     value: float
     evaluations: int
     ending: Ending
+    slope: np.ndarray | None = None
 
 
 def promising(
@@ -105,7 +106,7 @@ def _climb(objective: Objective, start: np.ndarray, bounds: np.ndarray, max_iter
     log.info(
         "objective %.6g after %d evaluations (%s)", -found.fun, found.nfev, ending.name.lower()
     )
-    return Climb(start, found.x, -float(found.fun), int(found.nfev), ending)
+    return Climb(start, found.x, -float(found.fun), int(found.nfev), ending, -found.jac)
 
 
 def _ending(found: Any, bounds: np.ndarray, max_iter: int) -> Ending:

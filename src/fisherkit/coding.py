@@ -74,6 +74,11 @@ class Rule:
     kind: str
     balanced: bool
 
+    @property
+    def fixed(self) -> bool:
+        """Whether decisions are the scores as they are, whatever the rows trained on."""
+        return self.kind != "lda" and not self.balanced
+
     def affine(self, counts: Array, scatter: Array | None) -> tuple[Array | None, Array]:
         """Matrix (..., c, c) (``None`` for the identity) and offset (..., k) of the rule.
 

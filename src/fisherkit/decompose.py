@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -153,3 +153,23 @@ class Decomposer:
             cut=(1 - _FACTOR_SHARE) * amplification * allowed,
         )
         return Decomposed(canonical, factor.pivots, "low-rank")
+
+
+@dataclass
+class SharedDecomposer(Decomposer):
+    """Keeps its forms, so that many labellings of the same rows share one for each gamma.
+
+    ``least`` is the budget that serves nearly every labelling; a form is replaced only where a
+    labelling asks for less.
+    """
+
+    least: Callable[[float], float] = lambda unit: 0.0
+    forms: dict[float | None, Decomposed] = field(default_factory=dict)
+
+    def decompose(self, gamma: float | None, budget: Callable[[float], float]) -> Decomposed:
+        known = self.forms.get(gamma)
+        if known is None or known.canonical.tolerance > budget(known.canonical.unit):
+            sharp = super().decompose(gamma, lambda unit: min(budget(unit), self.least(unit)))
+            if known is None or sharp.canonical.tolerance < known.canonical.tolerance:
+                self.forms[gamma] = sharp
+        return self.forms[gamma]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from fisherkit import _array, coding
+from fisherkit import _array, coding, conformal, validation
 from fisherkit._array import Array
 from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
 from fisherkit.ridge import Residuals
@@ -59,6 +60,7 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         self._axes = coding.discriminant_axes(counts, scatter)
         self._shares = counts / xp.sum(counts)
         self._n_features_out = self._axes.shape[1]
+        self._rule, self._indicator = rule, indicator
         decisions, known = loo_decisions(fit, rule, indicator)
         self._slope = fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced)
         return decisions
@@ -81,3 +83,64 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
             xp = _array.namespace(scores)
             scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
         return _array.cast((scores - self._shares) @ self._axes, dtype)
+
+    def predict_set(self, X, confidence=0.9, method="full", *, class_conditional=False):
+        """Sets of labels that contain those of new rows with the confidence asked for.
+
+        Parameters
+        ----------
+        X : (n, d)
+        confidence : float in (0, 1), default=0.9
+        method : {"full", "jackknife+"}, default="full"
+            "full" gives every candidate label to the new row and compares its left-out score with
+            the exact leave-one-out scores of all rows, the new one included, in closed form.
+            "jackknife+" compares by the models that left out one row each (cross-conformal).
+        class_conditional : bool, default=False
+            Compare with rows of the candidate class only: the confidence then holds within each
+            class, also a rare one.
+
+        Returns
+        -------
+        (n, n_classes) of bool
+            Columns as ``classes_``. A set may be empty (the row resembles none of the classes) or
+            hold several labels.
+
+        Notes
+        -----
+        If the rows of the fit and the new one are exchangeable, and the hyper-parameters were not
+        chosen on them, a set contains the label with probability at least ``confidence`` ("full")
+        or at least ``2 * confidence - 1`` ("jackknife+"; in practice about ``confidence``). It is
+        an average over all rows (of a class), not a promise for each x. Hyper-parameters are held
+        fixed: where they were tuned on the same rows, the guarantee is approximate. So it is for
+        the coefficients penalty and a chosen basis: the new row is no centre.
+
+        Rows are compared by the margin of their left-out scores: the signed score for two classes,
+        the indicator score of the class less the largest other one for more.
+
+        One decomposition, O(n^3), and O(n^2) for each new row.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from fisherkit import KernelFisherClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelFisherClassifier(gamma=0.2, regularization=0.1).fit(X[::2], y[::2])
+        >>> sets = model.predict_set(X[1::2], confidence=0.9)
+        >>> sets.shape
+        (75, 3)
+        >>> bool(sets[range(75), y[1::2]].mean() > 0.85)
+        True
+        """
+        check_is_fitted(self)
+        confidence = validation.confidence(confidence)
+        validation.one_of("method", method, conformal.METHODS)
+        reach, centres = self._reach()
+        xp = _array.namespace(self._indicator)
+        cost = xp.max(self._indicator * reach.ridge.weights.cost[:, None], axis=0)
+        sets = conformal.Sets(reach, self._indicator, cost, self._rule.balanced, class_conditional)
+        full = method == "full"
+        blocks = self._kernel_blocks(
+            X, "predict_set", centres, diagonal=full and reach.needs_diagonal
+        )
+        p = xp.concat([sets.p_values(k, own, method) for k, own in blocks], axis=0)
+        return p > 1 - confidence + 1e-9  # a p-value that equals 1 - confidence excludes

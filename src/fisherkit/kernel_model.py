@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fisherkit import _array, coding, validation
 from fisherkit._array import Array
 from fisherkit.basis import BASES
-from fisherkit.criteria import Criterion
-from fisherkit.decompose import Design
+from fisherkit.conformal import BLOCK, Reach
+from fisherkit.criteria import Criterion, HeldOut
+from fisherkit.decompose import Decomposer, Design
 from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
+from fisherkit.ridge import Ridge
 from fisherkit.tune import Problem, Tuned, tune
 from fisherkit.weights import Weights
 
@@ -52,8 +55,30 @@ class Task:
         gram = Gram(X, design.gram.kernel, design.gram.rounding)
         return replace(self, problem=replace(self.problem, design=replace(design, gram=gram)))
 
-    def tune(self) -> Tuned:
-        return tune(self.problem, mu=self.mu, gamma=self.gamma, search_gamma=self.search_gamma)
+    def tune(self, decomposer: Decomposer | None = None) -> Tuned:
+        return tune(
+            self.problem,
+            mu=self.mu,
+            gamma=self.gamma,
+            search_gamma=self.search_gamma,
+            decomposer=decomposer,
+        )
+
+    def settled(self, tuned: Tuned) -> Task:
+        """The task with the hyper-parameters found, and without what only finding them needed."""
+        problem, selection = self.problem, tuned.selection
+        gram = problem.design.gram
+        kernel = replace(gram.kernel, gamma=selection.gamma)
+        design = replace(problem.design, gram=Gram(gram.X, kernel, gram.rounding))
+        held_out = HeldOut.leave_one_out(problem.Y, design.weights, balanced=False)
+        return replace(
+            self,
+            problem=Problem(design, problem.Y, Criterion("press", held_out)),
+            mu=selection.mu,
+            gamma=selection.gamma,
+            search_gamma=False,
+            dropped=None,
+        )
 
 
 class KernelModel(BaseEstimator):
@@ -224,6 +249,50 @@ class KernelModel(BaseEstimator):
             self._centres = xp.take(gram.X, centres, axis=0)
         self.dual_coef_ = ridge.coef[:, 0] if task.flat else ridge.coef.T
         self.intercept_ = ridge.intercept[0] if task.flat else ridge.intercept
+        self._training: Any = task.settled(tuned)
+        self._training_features: Any = gram.X  # what the fitted kernel compares new rows with
+
+    def _refit(self) -> Ridge:
+        """The fit once more, with its hyper-parameters; one factorisation."""
+        return self._fresh_training().tune().ridge
+
+    def _fresh_training(self) -> Task:
+        """A copy of the task: what its Gram matrix keeps must not stay with the estimator."""
+        return self._training.on(self._training.problem.design.gram.X)
+
+    def _reach(self) -> tuple[Reach, Array]:
+        """The fit as one that rows can be added to, and its centres, as new rows see them."""
+        task = self._fresh_training()
+        design, Y = task.problem.design, task.problem.Y
+        if design.every_row:
+            design = replace(design, basis="full")
+        found = Decomposer(design).decompose(task.gamma, lambda unit: 0.0)
+        centres = _array.indices(found.centres, Y)
+        assert task.mu is not None
+        reach = Reach.of(found.canonical, Y, task.mu, design.gram.columns(centres))
+        if design.gram.kernel.precomputed:
+            return reach, _array.indices(task.kept[found.centres], Y)
+        return reach, _array.namespace(Y).take(self._training_features, centres, axis=0)
+
+    def _kernel_blocks(
+        self, X: Any, method: str, centres: Array, *, diagonal: bool
+    ) -> Iterator[tuple[Array, Array | None]]:
+        """Kernel values of new rows with the centres, and with themselves, in row blocks."""
+        self._check_namespace(X, method)
+        X = _array.widen(validate_data(self, X, reset=False, dtype=float_dtypes(X)))
+        precomputed = self.kernel == "precomputed"
+        if diagonal and precomputed:
+            raise ValueError(
+                f"{method} with method='full' needs k(x, x) of the new rows, which "
+                "kernel='precomputed' does not give. Use method='jackknife+'."
+            )
+        for rows in _array.row_blocks(X.shape[0], centres.shape[0], BLOCK):
+            some = X[rows, :]
+            if precomputed:
+                yield _array.namespace(X).take(some, centres, axis=1), None
+            else:
+                values = self._fitted_kernel.block(some, centres)
+                yield values, self._fitted_kernel.diagonal(some) if diagonal else None
 
     def _scores(self, X: Any, method: str) -> tuple[Array, Any]:
         """f(x) for each row, (n, k), and the dtype in which users expect results."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
-from fisherkit import _array, coding, validation
+from fisherkit import _array, coding, relabel, validation
 from fisherkit._array import Array
 from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
 from fisherkit.kernel_model import Task
+from fisherkit.labels import Labels, metric_name, missing
+from fisherkit.relabel import Relabelled
 from fisherkit.ridge import Fold, Ridge
+from fisherkit.tune import shared_decomposer
 
 METHODS = ("predict", "decision_function", "predict_proba")
 
@@ -55,31 +62,16 @@ def cross_val_predict(estimator, X, y, *, groups=None, cv=None, method="predict"
     >>> bool((cross_val_predict(model, X, y) == y).mean() > 0.95)
     True
     """
-    if not isinstance(estimator, (KernelFisherClassifier, KernelRidgeCV)):
-        raise TypeError(
-            "cross_val_predict has closed forms for KernelFisherClassifier and KernelRidgeCV; got "
-            f"{type(estimator).__name__}. Use sklearn.model_selection.cross_val_predict."
-        )
+    _require_closed_form(estimator, "cross_val_predict")
     validation.one_of("method", method, METHODS)
     if not hasattr(estimator, method):
         raise AttributeError(f"{type(estimator).__name__} has no method {method!r}.")
-    rules = estimator._rules_in_use()
-    if rules:
-        raise ValueError(
-            f"{', '.join(rules)} would be chosen on all rows, the held-out ones included, and the "
-            "predictions would leak. Give a number, or use "
-            "sklearn.model_selection.cross_val_predict, which chooses anew in each fold."
-        )
-    if getattr(estimator, "class_weight", None) == "balanced":
-        raise ValueError(
-            "class_weight='balanced' weighs the rows anew in each fold, which has no closed form. "
-            "Give the weights as a dict, or use sklearn.model_selection.cross_val_predict."
-        )
+    _require_numbers(estimator, "cross_val_predict")
     task = clone(estimator)._prepare(X, y)
     gram = task.problem.design.gram
     n = gram.n
     if cv is None:
-        cv = [(np.delete(np.arange(n), i), np.array([i])) for i in range(n)]
+        cv = _each_row(n)
     pairs = validation.fold_pairs(
         cv, gram.X, y, groups, task.kept, n, classifier=task.rule is not None
     )
@@ -120,13 +112,9 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
     left = counts - xp.sum(
         xp.take(v, removed, axis=0)[:, None] * xp.take(task.indicator, removed, axis=0), axis=0
     )
-    missing = _array.to_numpy(left <= 1e-9 * counts)
-    if np.any(missing):
-        label = _array.to_numpy(task.classes)[missing][0]
-        raise ValueError(
-            f"cv: class {label!r} is missing from the training part of a fold. Use a stratified "
-            "splitter or fewer folds."
-        )
+    absent = _array.to_numpy(left <= 1e-9 * counts)
+    if np.any(absent):
+        raise ValueError(missing(task, int(np.argmax(absent))))
     decisions = task.rule.decide(scores, left, ridge.scatter_without(removed, residual))
     if method == "decision_function":
         return decisions
@@ -139,3 +127,347 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
     loo, known = loo_decisions(inner, task.rule, indicator)
     slope = fit_slope(loo, known, indicator, inner.weights, balanced=task.rule.balanced)
     return probabilities(decisions, slope)
+
+
+def permutation_test_score(
+    estimator,
+    X,
+    y,
+    *,
+    groups=None,
+    cv=None,
+    n_permutations=100,
+    random_state=0,
+    scoring=None,
+    reselect="auto",
+):
+    """Is there a signal? The cross-validated score beside those of permuted labels, without refits.
+
+    The residual maker B does not depend on the labels: all permutations share one factorisation,
+    and each costs one column of a matrix product, O(n r). The scores are those of refits, and for
+    an integer seed the permutations are those of scikit-learn's function.
+
+    Parameters
+    ----------
+    estimator : KernelFisherClassifier or KernelRidgeCV, or a Pipeline that ends in one
+        Steps before the last are fitted once, on all rows, without labels; steps that need labels
+        are refused.
+    X : (n, d), or (n, n) for a precomputed kernel
+    y : (n,), or (n, n_outputs) for a regression
+    groups : (n,), default=None
+        Labels are permuted within groups only; also passed to the splitter.
+    cv : int, splitter or iterable of (train, test), default=None
+        ``None`` is leave-one-out. Otherwise scores are means over the folds, as in scikit-learn.
+    n_permutations : int, default=100
+    random_state : int, RandomState or None, default=0
+    scoring : str, default=None
+        "accuracy" (default of classifiers), "balanced_accuracy", "roc_auc" (two classes),
+        "leave_pair_out_auc" (two classes, ``cv=None``) or "r2" (default of regressors).
+    reselect : {"auto", True, False}, default="auto"
+        Whether hyper-parameters with the rule "loo" are chosen anew for each permutation. "auto"
+        does so where there is such a rule.
+
+    Returns
+    -------
+    score : float
+    permutation_scores : (n_permutations,)
+    pvalue : float
+        ``(C + 1) / (n_permutations + 1)`` with C the number of permutations that score at least as
+        well (to rounding).
+
+    Notes
+    -----
+    *Guarantee.* If the rows are exchangeable given no dependence of y on X (within groups, if
+    given), P(p <= a) <= a for every a, for any n. It needs every step that sees the labels to be
+    repeated on the permuted ones. With numbers for the hyper-parameters there is no such step.
+    With rules, ``reselect=True`` repeats the choice: mu and width are those that `fit` would choose
+    on the permuted labels, from one decomposition for each width, and the score is the
+    cross-validated one at that choice. It is optimistic as an estimate of performance, equally for
+    true and permuted labels. ``reselect=False`` keeps the choice made on the true labels, which
+    favours them: p-values are then too small.
+
+    *Pooling.* With ``cv=None`` all scores are computed once over the left-out rows: a one-row fold
+    has no AUC, r2 or balanced accuracy. Left-out scores carry the mean label of the rows trained
+    on, which is the lower the higher the row's own label is. For "roc_auc" that mean is
+    subtracted from each; without it the test would stay valid but lose power, as with much
+    regularisation the mean alone ranks the classes in reverse. "leave_pair_out_auc" compares two
+    rows by the model that has seen neither, and needs no such correction.
+
+    *Conditions.* Exact for the rkhs penalty with every row a centre, conditional on the centres
+    otherwise. Rules of thumb for gamma see no labels and are applied once, on all rows. A
+    ``class_weight`` would make B depend on the labels and is refused.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.model_selection import permutation_test_score
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelFisherClassifier(gamma=0.2, regularization=0.1)
+    >>> score, permuted, pvalue = permutation_test_score(model, X, y, n_permutations=999)
+    >>> bool(score > 0.95), pvalue
+    (True, 0.001)
+    """
+    model, X = validation.label_free(estimator, X)
+    _require_closed_form(model, "permutation_test_score")
+    _require_label_free(model)
+    if validation.count("n_permutations", n_permutations) is None:
+        raise ValueError("n_permutations=None is not valid; use an integer >= 1.")
+    if not (isinstance(reselect, bool) or reselect == "auto"):
+        raise ValueError(f"reselect={reselect!r} is not valid; use 'auto', True or False.")
+    labels = Labels.of(model._prepare(X, y))
+    metric = metric_name(scoring, labels, "permutation_test_score", pairs=True)
+    if metric == relabel.PAIRS and cv is not None:
+        raise ValueError("scoring='leave_pair_out_auc' leaves out every pair; use cv=None.")
+    if cv is None and labels.task.indicator is not None:
+        counts = np.bincount(labels.values)
+        if counts.min() < 2:
+            raise ValueError(missing(labels.task, int(np.argmin(counts))))
+    if groups is not None:
+        groups = _checked_groups(groups, labels)
+    task = labels.task
+    searched = task.mu is None or task.search_gamma
+    if searched and reselect:
+        shared = shared_decomposer(task.problem.design)
+    else:
+        ridge = task.tune().ridge
+        shared = None
+    rng = check_random_state(random_state)
+    values = []
+    for orders, folds in _blocks(
+        labels, cv, groups, n_permutations, rng, single=shared is not None
+    ):
+        if shared is not None:
+            ridge = model._prepare(X, labels.shuffled(orders[0])).tune(shared).ridge
+        Y, indicator, index = labels.take(orders)
+        try:
+            relabelled = Relabelled.of(ridge, Y, indicator)
+            values.append(relabel.held_out_scores(relabelled, index, task.rule, folds, metric))
+        except relabel.MissingClassError as error:
+            raise ValueError(missing(task, error.index)) from error
+    score, *rest = np.concatenate(values)
+    permuted = np.asarray(rest)
+    at_least = np.sum(permuted >= score - 1e-12 * max(1.0, abs(score)))
+    return float(score), permuted, float((at_least + 1.0) / (n_permutations + 1))
+
+
+def learning_curve(
+    estimator,
+    X,
+    y,
+    *,
+    groups=None,
+    train_sizes=(0.1, 0.325, 0.55, 0.775, 1.0),
+    cv=5,
+    scoring=None,
+    shuffle=True,
+    random_state=0,
+):
+    """Scores against the number of training rows, without refits.
+
+    Training on a part of the rows is leaving out the others: one factorisation serves all sizes
+    and folds, and g rows left out cost O(g^3). Under the same ``cv``, ``shuffle`` and seed the
+    scores are those of scikit-learn's function.
+
+    Parameters
+    ----------
+    estimator : KernelFisherClassifier or KernelRidgeCV, or a Pipeline that ends in one
+        With numbers for all hyper-parameters that its kernel uses: they stay fixed, mu in absolute
+        terms. Steps before the last are fitted once, on all rows, without labels.
+    X : (n, d), or (n, n) for a precomputed kernel
+    y : (n,), or (n, n_outputs) for a regression
+    groups : (n,), default=None
+        For group splitters.
+    train_sizes : sequence of float or int, default=(0.1, 0.325, 0.55, 0.775, 1.0)
+        Shares of the largest training set, or numbers of rows.
+    cv : int, splitter or iterable of (train, test), default=5
+        The rows tested, the same for all sizes; the first rows of each training part are used.
+        ``None`` is leave-one-out.
+    scoring : str, default=None
+        "accuracy" (default of classifiers), "balanced_accuracy", "roc_auc" (two classes) or "r2"
+        (default of regressors).
+    shuffle : bool, default=True
+        Whether training parts are drawn at random.
+    random_state : int, RandomState or None, default=0
+
+    Returns
+    -------
+    train_sizes_abs : (n_sizes,)
+    train_scores, test_scores : (n_sizes, n_folds)
+
+    Notes
+    -----
+    Exact for the rkhs penalty with every row a centre. For the coefficients penalty, and for a
+    chosen basis, it is conditional on the centres: they stay in place when their row is left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.model_selection import learning_curve
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelFisherClassifier(gamma=0.2, regularization=0.1)
+    >>> sizes, train_scores, test_scores = learning_curve(model, X, y, train_sizes=(30, 120))
+    >>> test_scores.shape, bool(test_scores[1].mean() > 0.95)
+    ((2, 5), True)
+    """
+    model, X = validation.label_free(estimator, X)
+    _require_closed_form(model, "learning_curve")
+    _require_numbers(model, "learning_curve")
+    task = model._prepare(X, y)
+    labels = Labels.of(task)
+    if cv is None:
+        cv = _each_row(len(labels.values))
+    metric = metric_name(scoring, labels, "learning_curve", pairs=False)
+    rows, n = task.problem.design.gram.X, len(labels.values)
+    identity = np.arange(n)
+    pairs = validation.fold_pairs(
+        cv, rows, labels.shuffled(identity), groups, task.kept, n, classifier=task.rule is not None
+    )
+    sizes = validation.train_sizes(train_sizes, len(pairs[0][0]))
+    if shuffle:
+        rng = check_random_state(random_state)
+        pairs = [(rng.permutation(train), test) for train, test in pairs]
+    ridge = task.tune().ridge
+    Y, indicator, index = labels.take(identity[None, :])
+    fit = Relabelled.of(ridge, Y, indicator)
+    train_scores, test_scores = np.empty((2, len(sizes), len(pairs)))
+    for i, size in enumerate(sizes):
+        parts = [(train[:size], test) for train, test in pairs]
+        for j, fold in enumerate(validation.folds_of(parts, rows)):
+            used = _array.indices(np.sort(parts[j][0]), rows)
+            try:
+                test_scores[i, j] = fit.fold_score(fold, index, task.rule, metric)[0]
+            except relabel.MissingClassError as error:
+                raise ValueError(missing(task, error.index)) from error
+            train_scores[i, j] = _training_score(task, ridge, fold.removed, used, index, metric)
+    return sizes, train_scores, test_scores
+
+
+def _training_score(
+    task: Task, ridge: Ridge, removed: Array, used: Array, index: Array | None, metric: str
+) -> float:
+    """The metric on the rows trained on, by the model without the removed ones."""
+    xp = _array.namespace(ridge.Y)
+    fit = ridge.without(removed, used)
+    decisions = fit.Y - fit.residual
+    truth = fit.Y[:, :, None] if index is None else xp.take(index, used, axis=0)
+    if task.rule is not None:
+        indicator = xp.take(task.indicator, used, axis=0)
+        counts = xp.sum(fit.weights.v[:, None] * indicator, axis=0)
+        decisions = task.rule.decide(decisions, counts, fit.scatter)
+    return float(relabel.METRICS[metric](truth, decisions[:, :, None])[0])
+
+
+def _each_row(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Leave-one-out as pairs of training and test rows."""
+    return [(np.delete(np.arange(n), i), np.array([i])) for i in range(n)]
+
+
+def _require_closed_form(model: Any, caller: str) -> None:
+    if not isinstance(model, (KernelFisherClassifier, KernelRidgeCV)):
+        raise TypeError(
+            f"{caller} has closed forms for KernelFisherClassifier and KernelRidgeCV; got "
+            f"{type(model).__name__}. Use sklearn.model_selection.{caller}."
+        )
+
+
+def _require_numbers(model: Any, caller: str) -> None:
+    """Refuse hyper-parameters and weights that each fold would find anew."""
+    rules = model._rules_in_use()
+    if rules:
+        raise ValueError(
+            f"{', '.join(rules)} would be chosen on all rows, the held-out ones included, and the "
+            "predictions would leak. Give a number, or use "
+            f"sklearn.model_selection.{caller}, which chooses anew in each fold."
+        )
+    if getattr(model, "class_weight", None) == "balanced":
+        raise ValueError(
+            "class_weight='balanced' weighs the rows anew in each fold, which has no closed form. "
+            f"Give the weights as a dict, or use sklearn.model_selection.{caller}."
+        )
+
+
+def _require_label_free(model: Any) -> None:
+    """Refuse models whose residual maker depends on the labels."""
+    if getattr(model, "class_weight", None) is not None:
+        raise ValueError(
+            f"class_weight={model.class_weight!r} weighs rows by their labels, so every "
+            "permutation would be another model. Use threshold='balanced' and "
+            "scoring='balanced_accuracy', or sklearn.model_selection.permutation_test_score."
+        )
+    if getattr(model, "ard", False):
+        raise ValueError(
+            "ard=True learns one width per feature from the labels, which has no closed form for "
+            "permuted ones. Use ard=False, or sklearn.model_selection.permutation_test_score."
+        )
+
+
+def _checked_groups(groups: Any, labels: Labels) -> np.ndarray:
+    groups = np.asarray(_array.to_numpy(groups))
+    n = len(labels.values)
+    if groups.shape != (n,):
+        raise ValueError(f"groups has shape {groups.shape} for {n} rows of X; use ({n},).")
+    for group in np.unique(groups).tolist():
+        inside = labels.values[groups == group]
+        if labels.task.indicator is not None and len(np.unique(inside)) < 2:
+            label = _array.to_numpy(labels.task.classes).tolist()[inside[0]]
+            raise ValueError(
+                f"groups: group {group!r} has rows of one class only ({label!r}), which permuting "
+                "within groups never changes. Leave the group out, or merge it with another."
+            )
+    return groups
+
+
+def _blocks(
+    labels: Labels,
+    cv: Any,
+    groups: np.ndarray | None,
+    n_permutations: int,
+    rng: np.random.RandomState,
+    *,
+    single: bool,
+) -> Iterator[tuple[np.ndarray, list[Fold] | None]]:
+    """Orders of the labels (p, n), the first as given, in blocks that share their folds."""
+    task = labels.task
+    X = task.problem.design.gram.X
+    n, k = task.problem.Y.shape
+    size = 1 if single else max(1, relabel.BLOCK // (n * k))
+    if cv is not None and not isinstance(cv, int) and not hasattr(cv, "split"):
+        cv = list(cv)
+    block: list[np.ndarray] = []
+    pairs: Any = None
+    for i in range(n_permutations + 1):
+        order = np.arange(n) if i == 0 else _permuted(n, groups, rng)
+        new = pairs
+        if cv is not None:
+            y = labels.shuffled(order)
+            classifier = task.indicator is not None
+            new = validation.fold_pairs(cv, X, y, groups, task.kept, n, classifier=classifier)
+        if block and (len(block) == size or not _same_pairs(pairs, new)):
+            yield np.stack(block), None if cv is None else validation.folds_of(pairs, X)
+            block = []
+        pairs = new
+        block.append(order)
+    yield np.stack(block), None if cv is None else validation.folds_of(pairs, X)
+
+
+def _permuted(n: int, groups: np.ndarray | None, rng: np.random.RandomState) -> np.ndarray:
+    """An order as scikit-learn's function draws it."""
+    if groups is None:
+        return rng.permutation(n)
+    order = np.arange(n)
+    for group in np.unique(groups):
+        inside = groups == group
+        order[inside] = rng.permutation(order[inside])
+    return order
+
+
+def _same_pairs(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(
+        np.array_equal(a, b)
+        for p, q in zip(one, other, strict=True)
+        for a, b in zip(p, q, strict=True)
+    )

@@ -10,7 +10,23 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fisherkit import _array
+from fisherkit.loo_plots import (
+    AuditDisplay,
+    LearningCurveDisplay,
+    PermutationDisplay,
+    SetDisplay,
+)
 from fisherkit.select import Selection
+
+__all__ = [
+    "AuditDisplay",
+    "LearningCurveDisplay",
+    "PermutationDisplay",
+    "RelevanceDisplay",
+    "SelectionDisplay",
+    "SetDisplay",
+    "SizeDisplay",
+]
 
 
 class SelectionDisplay:

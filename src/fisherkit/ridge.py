@@ -31,11 +31,13 @@ class Fold:
 
 
 class Resolvent(Protocol):
-    """B(mu) = I - H~ at one mu: whatever leave-one-out and leave-group-out need."""
+    """B(mu) = I - H~ at one mu: what leaving rows out needs, and B y~ for any targets Y (n, k)."""
 
     def diagonal(self) -> Array: ...
 
     def block(self, rows: Array, columns: Array) -> Array: ...
+
+    def residuals(self, Y: Array) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,18 @@ class SpectralResolvent:
     def block(self, rows: Array, columns: Array) -> Array:
         return _block(self.canonical, rows, columns, self.c, complement=True)
 
+    def residuals(self, Y: Array) -> Array:
+        xi, outside = self.canonical.project(Y)
+        BY = self.canonical.U @ (self.c[:, None] * xi)
+        return BY if outside is None else BY + outside
+
 
 @dataclass(frozen=True)
 class DenseResolvent:
-    """B(mu) as a matrix, from one Cholesky factorisation."""
+    """B(mu) as a matrix, from one Cholesky factorisation, and the whitening s (n,)."""
 
     B: Array
+    root: Array
 
     def diagonal(self) -> Array:
         return _array.namespace(self.B).linalg.diagonal(self.B)
@@ -66,6 +74,9 @@ class DenseResolvent:
         if columns.shape[0] < rows.shape[0]:  # the short axis first: no (n, n) copy
             return xp.take(xp.take(self.B, columns, axis=1), rows, axis=0)
         return xp.take(xp.take(self.B, rows, axis=0), columns, axis=1)
+
+    def residuals(self, Y: Array) -> Array:
+        return self.B @ (self.root[:, None] * Y)
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,12 @@ class Residuals:
         """E_(i) = E - delta_i r_i R_i' for every left-out row; (n, k, k)."""
         drop = self.residual[:, :, None] * loo[:, None, :]
         return self.scatter[None, :, :] - self.weights.delta[:, None, None] * drop
+
+    def scatter_without(self, group: Array, left_out: Array) -> Array:
+        """E_(G) = E - r_G' V_G R_G, with R_G the residuals of `leave_group_out`."""
+        xp = _array.namespace(self.Y)
+        plain = xp.take(self.weights.root[:, None] * self.BY, group, axis=0)
+        return self.scatter - plain.T @ left_out
 
 
 @dataclass(frozen=True)
@@ -131,12 +148,6 @@ class Ridge(Residuals):
             BY,
             self.scatter_without(group, self.leave_group_out(group)),
         )
-
-    def scatter_without(self, group: Array, left_out: Array) -> Array:
-        """E_(G) = E - r_G' V_G R_G, with R_G the residuals of `leave_group_out`."""
-        xp = _array.namespace(self.Y)
-        plain = xp.take(self.weights.root[:, None] * self.BY, group, axis=0)
-        return self.scatter - plain.T @ left_out
 
 
 @dataclass(frozen=True)
@@ -317,7 +328,7 @@ def solve(
         intercept = s @ alpha
     coef = s[:, None] * alpha if Z is None else xp.sqrt(frequency)[:, None] * (Z.T @ alpha)
     A *= mu
-    resolvent = DenseResolvent(A)
+    resolvent = DenseResolvent(A, s)
     scatter = mu * (whitened.T @ alpha)
     ridge = Ridge(Y, weights, resolvent.diagonal(), mu * alpha, scatter, resolvent, coef, intercept)
     return ridge, unit

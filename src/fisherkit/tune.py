@@ -17,7 +17,7 @@ import numpy as np
 from fisherkit._array import Array
 from fisherkit.canonical import require_positive
 from fisherkit.criteria import Criterion
-from fisherkit.decompose import Decomposed, Decomposer, Design
+from fisherkit.decompose import Decomposed, Decomposer, Design, SharedDecomposer
 from fisherkit.kernels import reference_width, width_step
 from fisherkit.ridge import Ridge, RidgePath, solve
 from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, march
@@ -47,15 +47,30 @@ class Tuned:
     selection: Selection
 
 
-def tune(problem: Problem, *, mu: float | None, gamma: float | None, search_gamma: bool) -> Tuned:
-    """Fit the problem: mu and gamma as given, or chosen where ``None`` / ``search_gamma``."""
+def shared_decomposer(design: Design) -> SharedDecomposer:
+    """Forms that stay accurate whichever mu of the grid a labelling chooses."""
+    return SharedDecomposer(design, least=lambda unit: _ACCEPT * float(GRID[0]) * unit)
+
+
+def tune(
+    problem: Problem,
+    *,
+    mu: float | None,
+    gamma: float | None,
+    search_gamma: bool,
+    decomposer: Decomposer | None = None,
+) -> Tuned:
+    """Fit the problem: mu and gamma as given, or chosen where ``None`` / ``search_gamma``.
+
+    A ``decomposer`` given serves several problems that differ in their targets alone.
+    """
     design = problem.design
     if mu is not None and not search_gamma and design.every_row:
         exact = _by_cholesky(problem, mu)
         if exact is not None:
             return exact
         problem = replace(problem, design=replace(design, basis="full"))
-    tuner, edge = _Tuner(problem, mu), None
+    tuner, edge = _Tuner(problem, mu, decomposer or Decomposer(problem.design)), None
     if search_gamma:
         kernel = design.gram.kernel
         gamma, edge = march(
@@ -116,13 +131,11 @@ class _Tuner:
 
     problem: Problem
     mu: float | None
+    decomposer: Decomposer
     priced: list[tuple[float, float, float]] = field(default_factory=list)
     likely_mu: dict[float | None, float] = field(default_factory=dict)
     prices: dict[float, tuple[float, float]] = field(default_factory=dict)
     kept: dict[float | None, _Search] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.decomposer = Decomposer(self.problem.design)
 
     def tune(self, gamma: float | None) -> Tuned:
         """Choose mu (unless given) at this gamma, on an accurate decomposition."""

@@ -7,8 +7,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import compute_class_weight
+from sklearn.pipeline import Pipeline
+from sklearn.utils import compute_class_weight, get_tags
 
 from fisherkit import _array
 from fisherkit._array import Array
@@ -84,6 +86,52 @@ def positive(name: str, value: Any, also: str = "") -> int:
 def count(name: str, value: Any) -> int | None:
     """A positive integer, or ``None``."""
     return None if value is None else positive(name, value, also="None or ")
+
+
+def confidence(value: Any) -> float:
+    """A confidence, strictly between 0 and 1."""
+    if isinstance(value, Real) and 0 < float(value) < 1:
+        return float(value)
+    raise ValueError(f"confidence={value!r} is not valid; use a number between 0 and 1, as 0.9.")
+
+
+def train_sizes(value: Any, largest: int) -> np.ndarray:
+    """Numbers of training rows, from shares of the largest training set or numbers; increasing."""
+    sizes = np.asarray(value)
+    shares = sizes.dtype.kind == "f"
+    valid = sizes.ndim == 1 and sizes.size and sizes.dtype.kind in "iuf"
+    if not valid or sizes.min() <= 0 or sizes.max() > (1 if shares else largest):
+        raise ValueError(
+            f"train_sizes={value!r} is not valid; use shares in (0, 1] or numbers of rows from 1 "
+            f"to {largest}, the rows of the largest training set."
+        )
+    return np.unique(np.maximum((sizes * largest).astype(int), 1) if shares else sizes)
+
+
+def label_free(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """A copy of the last step of a pipeline, and X after the steps before it, fitted without y.
+
+    Steps that use labels are refused: every relabelling or left-out row would need them anew.
+    Anything but a pipeline is copied, and X is returned as it is.
+    """
+    if not isinstance(estimator, Pipeline):
+        return clone(estimator), X
+    for name, step in estimator.steps[:-1]:
+        if step is None or step == "passthrough":
+            continue
+        reason = "it is fitted to labels"
+        if not get_tags(step).target_tags.required:
+            try:
+                X = clone(step).fit_transform(X)
+                continue
+            except (TypeError, ValueError) as error:
+                reason = f"without labels it fails ({error})"
+        raise ValueError(
+            f"Pipeline step {name!r} ({type(step).__name__}) has no closed form: {reason}, and "
+            "steps before the last are fitted once, on all rows, without labels. Leave it out, or "
+            "use the function of sklearn.model_selection, which refits."
+        )
+    return clone(estimator.steps[-1][1]), X
 
 
 def component_count(value: Any, n: int) -> int | None:

@@ -1,0 +1,65 @@
+"""What one row does to a fit: its leverage, and the leave-one-out error of the others without it.
+
+With q_ij = (I - B)_ij / (s_i s_j) and r the residuals, taking weight d off the rows of a group G
+changes their residuals to (I - Q_GG D)^-1 r_G. One row is leave-one-out; two rows i, j are
+
+    r_j = (a_i r_j + q_ij d_i r_i) / (a_i a_j - q_ij^2 d_i d_j),     a_i = 1 - q_ii d_i,
+
+the residual of row j by the model that has seen neither: every pair from one B, without refits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.ridge import Residuals, Ridge
+
+
+def remaining(fit: Residuals) -> Array:
+    """a_i = 1 - q_ii d_i, (n,): what one copy of a row does not explain of itself."""
+    w = fit.weights
+    return ((w.v - w.delta) + w.delta * fit.B_diag) / w.v
+
+
+def leverages(fit: Residuals) -> Array:
+    """q_ii d_i, (n,): the change of a row's own fit for a unit change of one copy's target."""
+    w = fit.weights
+    return w.delta * (1 - fit.B_diag) / w.v
+
+
+def influences(ridge: Ridge) -> Array:
+    """How much the mean squared leave-one-out residual of the others falls without row i; (n,).
+
+    Positive for a row that harms the predictions of others. Exact at fixed hyper-parameters;
+    O(n^2 k) and the entries of B, O(n^2 r). Of a row with copies, one copy is taken away.
+    """
+    xp = _array.namespace(ridge.Y)
+    w = ridge.weights
+    n = w.v.shape[0]
+    a, d, r, loo = remaining(ridge), w.delta, ridge.residual, ridge.leave_one_out()
+    losses = xp.sum(loo * loo, axis=1)
+    everyone = _array.indices(np.arange(n), ridge.Y)
+    # Another copy of the row itself: both copies have left.
+    second = w.cost * xp.clip(w.frequency - 1, 0.0, 1.0)
+    both = a - second * (1 - ridge.B_diag) / w.v
+    both = xp.where(second > 0, both, xp.ones_like(both))
+    own = (w.v - d) * xp.sum((r / both[:, None]) ** 2, axis=1)
+    parts = []
+    for rows in _array.row_blocks(n, n):
+        some = everyone[rows]
+        q = -ridge.resolvent.block(some, everyone) / (w.root[rows, None] * w.root[None, :])
+        other = some[:, None] != everyone[None, :]
+        q = xp.where(other, q, xp.zeros_like(q))
+        determinant = a[rows, None] * a[None, :] - q**2 * d[rows, None] * d[None, :]
+        total = xp.zeros_like(q)
+        for column in range(r.shape[1]):
+            top = a[rows, None] * r[None, :, column]
+            top = top + q * (d[rows] * r[rows, column])[:, None]
+            total += (top / determinant) ** 2
+        total = xp.where(other, total, xp.zeros_like(total))
+        parts.append(total @ w.v)
+    mass = w.mass - d
+    before = (xp.sum(w.v * losses) - d * losses) / mass
+    return before - (xp.concat(parts, axis=0) + own) / mass

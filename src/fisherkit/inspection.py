@@ -1,0 +1,121 @@
+"""A look at the rows behind a model: which labels does leave-one-out doubt?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fisherkit import _array, coding, validation
+from fisherkit.bayes_estimator import BayesianFisherClassifier
+from fisherkit.calibrate import probabilities
+from fisherkit.estimators import KernelFisherClassifier
+from fisherkit.influence import influences, leverages
+
+
+def audit(estimator, X, y, *, sample_weight=None):
+    """Rows whose labels the model fitted without them doubts, most suspicious first.
+
+    Parameters
+    ----------
+    estimator : KernelFisherClassifier or BayesianFisherClassifier, or a Pipeline that ends in one
+        Fitted once to X and y; the object given is left alone. Steps before the last are fitted
+        on all rows without labels; steps that need labels are refused.
+    X : (n, d), or (n, n) for a precomputed kernel
+    y : (n,)
+    sample_weight : (n,), default=None
+        Number of copies of each row.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each row of X, under its index (position, or that of the frame X), sorted by
+        ``probability``:
+
+        ``label``
+            As given.
+        ``suggested``
+            The label that the model without the row would give it.
+        ``probability``
+            Of the given label, by the model without the row.
+        ``leverage``
+            Change of the row's own score for a unit change of its code, from 0 to 1. Where it is
+            high, the row's neighbours say little about it.
+        ``influence``
+            How much the mean squared leave-one-out residual of the other rows falls if the row is
+            left out altogether: positive for rows that harm the predictions of others.
+
+    Notes
+    -----
+    Scores, leverages and influences are exact, without refits: they equal those of models fitted
+    without the row (and, for influences, without every pair), hyper-parameters held at those of
+    the fit to all rows. So is the slope that turns scores into probabilities. For the coefficients
+    penalty, a chosen basis and inducing points they are conditional on the centres.
+
+    A small probability is a doubt, not a proof: it may be a wrong label or a rare case. Rows of
+    weight 0 are judged by the model, on which they have no influence.
+
+    One fit, one more factorisation, and O(n^2 r) for the influences of all rows on all others.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fisherkit import KernelFisherClassifier, audit
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[17] = 2
+    >>> table = audit(KernelFisherClassifier(), X, y)
+    >>> int(table.index[0]), int(table.suggested.iloc[0])
+    (17, 0)
+    """
+    try:
+        import pandas as pd  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError("audit returns a pandas table; pip install pandas.") from error
+    model, data = validation.label_free(estimator, X)
+    if not isinstance(model, (KernelFisherClassifier, BayesianFisherClassifier)):
+        raise TypeError(
+            "audit needs exact leave-one-out, which KernelFisherClassifier and "
+            f"BayesianFisherClassifier have; got {type(model).__name__}."
+        )
+    model.fit(data, y, sample_weight=sample_weight)
+    decisions = model.loo_decision_
+    if len(decisions.shape) == 1:
+        decisions = decisions[:, None]
+    p = _array.to_numpy(probabilities(decisions, model._slope))
+    given = _positions(model.classes_, y)
+    suggested = _array.to_numpy(coding.winners(decisions))
+    classes = _array.to_numpy(model.classes_)
+    ridge = model._refit()
+    n = len(given)
+    table = pd.DataFrame(
+        {
+            "label": classes[given],
+            "suggested": classes[suggested],
+            "probability": p[np.arange(n), given],
+            "leverage": _spread(model, leverages(ridge), n),
+            "influence": _spread(model, influences(ridge), n),
+        },
+        index=X.index if isinstance(X, pd.DataFrame) else None,
+    )
+    return table.sort_values("probability", kind="stable")
+
+
+def _positions(classes: Any, y: Any) -> np.ndarray:
+    """Position of each label among the classes; a row of weight 0 may carry one never fitted."""
+    classes, labels = _array.to_numpy(classes), _array.to_numpy(y)
+    found = np.searchsorted(classes, labels)
+    unknown = classes[np.minimum(found, len(classes) - 1)] != labels
+    if np.any(unknown):
+        raise ValueError(
+            f"y contains {labels[unknown].tolist()[0]!r} only in rows whose sample_weight is 0; "
+            "leave those rows out."
+        )
+    return found
+
+
+def _spread(model: Any, values: Any, n: int) -> np.ndarray:
+    """Values of the rows of the fit for all rows of the data; 0 for those of weight 0."""
+    kept, merged = model._rows_of_fit()
+    result = np.zeros(n)
+    result[kept] = _array.to_numpy(values)[merged]
+    return result
