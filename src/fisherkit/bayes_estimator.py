@@ -191,7 +191,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         X, dropped = split_rows(X, kept, pairwise=False)
         rng = check_random_state(self.random_state)
         sample, group = self._sample(X, index, weights, rng)
-        self._kept, self._merged, self._training = kept, group, sample
+        self._rows_seen, self._training = (kept, group), sample
         learned = self._learn(sample, rng)
         decisions = self._fit_scores(sample, learned)
         self._keep(sample, learned)
@@ -387,7 +387,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         return bayes.score_on_inducing(K_nm, K_mm, sample.codes, sample.weights)
 
     def _rows_of_fit(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._kept, self._merged
+        return self._rows_seen
 
     def _refit(self) -> Ridge:
         kernel = self._fitted_kernel

@@ -278,7 +278,7 @@ class Thin:
         across, corner, thin, profile, value = self._solve(theta)
         k, inverse, B = len(thin.W), thin.inverse, thin.B
         # dJ/dK Phi = Phi Q + A R
-        Q = -0.5 * k * _array.cholesky_solve(thin.factor, _array.like(np.eye(len(inverse)), B))
+        Q = -0.5 * k * _array.cholesky_solve(thin.factor, _array.like(np.eye(inverse.shape[0]), B))
         R = _array.like(-profile.slope, B) @ B.T
         gradient = across.pull(self._slopes(thin, 2 * (Q @ inverse), 2 * (R @ inverse)))
         moments = thin.Phi.T @ thin.Phi
