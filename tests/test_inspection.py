@@ -134,3 +134,14 @@ def test_what_cannot_be_audited_is_refused():
             np.append(y[:-1], 7),
             sample_weight=np.append(np.ones(N - 1), 0),
         )
+
+
+def test_the_noise_model_changes_no_doubt():
+    """Doubts come from leave-one-out scores and their slope, whatever predict_proba shows."""
+    X, y = oracles.noisy_classes(60)
+    plain, noise = (
+        audit(BayesianFisherClassifier(probability=probability), X, y)
+        for probability in ("loo", "noise_model")
+    )
+    np.testing.assert_array_equal(plain.index, noise.index)
+    np.testing.assert_allclose(plain.probability, noise.probability, rtol=1e-12)

@@ -220,7 +220,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         first, group = Distinct.rows(X).split(_array.to_numpy(index), n_classes)
         if self.solver == "em":
             first = group = np.arange(X.shape[0])
-        copies = np.bincount(group, weights=_array.to_numpy(weights.frequency))
         spare = (n_classes - 1) * (weights.total - n_classes)
         if spare < (2 if self.solver == "em" else 0.5):
             raise ValueError(
@@ -229,8 +228,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             )
         rows = _array.indices(first, X)
         X = xp.take(X, rows, axis=0)
-        frequency = _array.like(copies, X)
-        merged = Weights(frequency, xp.ones_like(frequency))
+        merged = weights.merge(first, group)
         columns, shift, scale = standardisation(X, merged)
         if isinstance(self.kernel, KernelOfSklearn):
             columns = _array.indices(np.arange(X.shape[1]), X)

@@ -168,11 +168,10 @@ def merge(gram: Gram, labels: Labels) -> tuple[Gram, Labels, np.ndarray, np.ndar
     The kernel rows of a precomputed matrix are taken as all different.
     """
     first, group = gram.distinct().split(labels.index, labels.n_classes)
-    frequency = np.bincount(group, weights=labels.weights.frequency)
     X = gram.X[first]
     if gram.kernel.precomputed:
         X = X[:, first]
-    weights = Weights(frequency, labels.weights.cost[first])
+    weights = labels.weights.merge(first, group)
     merged = Labels(labels.index[first], weights, labels.n_classes)
     return Gram(X, gram.kernel, gram.rounding), merged, first, group
 

@@ -62,7 +62,10 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         self._n_features_out = self._axes.shape[1]
         self._rule, self._indicator = rule, indicator
         decisions, known = loo_decisions(fit, rule, indicator)
-        self._slope = fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced)
+        self._loo_slope = fit_slope(
+            decisions, known, indicator, fit.weights, balanced=rule.balanced
+        )
+        self._slope = self._loo_slope
         return decisions
 
     def _decide(self, scores: Array) -> Array:

@@ -246,11 +246,10 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         index = np.argmax(_array.to_numpy(task.indicator), axis=1)
         first, group = design.gram.distinct().split(index, task.indicator.shape[1])
         rows = _array.indices(first, X)
-        copies = np.bincount(group, weights=_array.to_numpy(design.weights.frequency))
         left_out = relevance.LeftOut(
             X=xp.take(X, rows, axis=0),
             Y=xp.take(task.problem.Y, rows, axis=0),
-            weights=Weights(_array.like(copies, X), xp.take(design.weights.cost, rows, axis=0)),
+            weights=design.weights.merge(first, group),
             rule=self.criterion,
             penalty=self.penalty,
             bias=self.bias,

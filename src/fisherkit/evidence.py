@@ -281,8 +281,7 @@ class Thin:
         Q = -0.5 * k * _array.cholesky_solve(thin.factor, _array.like(np.eye(inverse.shape[0]), B))
         R = _array.like(-profile.slope, B) @ B.T
         gradient = across.pull(self._slopes(thin, 2 * (Q @ inverse), 2 * (R @ inverse)))
-        moments = thin.Phi.T @ thin.Phi
-        inner = inverse.T @ (moments @ Q + B @ R) @ inverse
+        inner = inverse.T @ (thin.moments @ Q + B @ R) @ inverse
         everything = slice(0, inner.shape[0])
         gradient += corner.pull([(everything, everything, -0.5 * (inner + inner.T))])
         return value, gradient
@@ -313,13 +312,15 @@ class Thin:
 class ThinMoments:
     """What m inducing points make of the data: K = Phi Phi' with Phi = K_nm L^-T, K_mm = L L'.
 
-    ``inverse`` is L^-1, ``Phi`` (n, m) is centred and its ``mean`` (m,) apart, ``factor`` that of
-    I + Phi'Phi; B = (I + Phi'Phi)^-1 Phi'Z, A = M^-1 Z = Z - Phi B, and W = Z'A.
+    ``inverse`` is L^-1, ``Phi`` (n, m) is centred and its ``mean`` (m,) apart, ``moments`` are
+    Phi'Phi and ``factor`` is that of I + Phi'Phi; B = (I + Phi'Phi)^-1 Phi'Z, A = M^-1 Z, which is
+    Z - Phi B, and W = Z'A.
     """
 
     inverse: Array
     Phi: Array
     mean: Array
+    moments: Array
     factor: Array
     B: Array
     A: Array
@@ -333,15 +334,16 @@ class ThinMoments:
         Phi = root[:, None] * (K_nm @ inverse.T)
         mean = (root @ Phi) / contrasts.total
         Phi -= root[:, None] * mean[None, :]
-        inner = Phi.T @ Phi
-        _array.add_to_diagonal(inner, 1.0)
-        factor = _array.cholesky(inner)
+        moments = Phi.T @ Phi
+        shifted = moments + 0.0
+        _array.add_to_diagonal(shifted, 1.0)
+        factor = _array.cholesky(shifted)
         if factor is None:
             raise NotPositiveError(_NOT_POSITIVE)
         B = _array.cholesky_solve(factor, Phi.T @ Z)
         A = Z - Phi @ B
         W = _array.to_numpy(A.T @ A + B.T @ B)  # a sum of squares, not Z'Z less something
-        return cls(inverse, Phi, mean, factor, B, A, W)
+        return cls(inverse, Phi, mean, moments, factor, B, A, W)
 
 
 def inducing_inverse(K: Array) -> Array:

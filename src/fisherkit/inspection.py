@@ -81,7 +81,7 @@ def audit(estimator, X, y, *, sample_weight=None):
     decisions = model.loo_decision_
     if len(decisions.shape) == 1:
         decisions = decisions[:, None]
-    p = _array.to_numpy(probabilities(decisions, model._slope))
+    p = _array.to_numpy(probabilities(decisions, model._loo_slope))
     given = _positions(model.classes_, y)
     suggested = _array.to_numpy(coding.winners(decisions))
     classes = _array.to_numpy(model.classes_)

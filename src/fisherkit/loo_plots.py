@@ -12,11 +12,12 @@ from fisherkit.inspection import audit
 from fisherkit.model_selection import learning_curve, permutation_test_score
 
 
-def _axes(ax: Any) -> Any:
+def axes(ax: Any, height: float = 4.5) -> Any:
+    """``ax``, or that of a new figure."""
     import matplotlib.pyplot as plt
 
     if ax is None:
-        _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+        _, ax = plt.subplots(figsize=(7, height), layout="constrained")
     return ax
 
 
@@ -78,7 +79,7 @@ class PermutationDisplay:
 
     def plot(self, *, ax: Any = None) -> PermutationDisplay:
         """Draw on ``ax``, or on a new figure."""
-        ax = _axes(ax)
+        ax = axes(ax)
         ax.hist(self.permutation_scores, bins=30, color="tab:blue", alpha=0.5, label="permuted")
         label = f"true labels: {self.score:.3g} (p = {self.pvalue:.3g})"
         ax.axvline(self.score, color="tab:red", lw=2, label=label)
@@ -160,7 +161,7 @@ class SetDisplay:
 
     def plot(self, *, ax: Any = None) -> SetDisplay:
         """Draw on ``ax``, or on a new figure."""
-        ax = _axes(ax)
+        ax = axes(ax)
         where = np.arange(len(self.coverage))
         ax.bar(where, self.coverage, width=0.6, color="tab:blue", alpha=0.5)
         ax.axhline(self.confidence, color="tab:red", lw=1.5, label=f"asked: {self.confidence:g}")
@@ -215,7 +216,7 @@ class AuditDisplay:
 
     def plot(self, *, n_names: int = 5, ax: Any = None) -> AuditDisplay:
         """Draw on ``ax``, or on a new figure, and name the ``n_names`` most doubted rows."""
-        ax = _axes(ax)
+        ax = axes(ax)
         doubted = (self.table.label != self.table.suggested).to_numpy()
         p, influence = self.table.probability.to_numpy(), self.table.influence.to_numpy()
         size = 12 + 150 * self.table.leverage.to_numpy()
@@ -296,7 +297,7 @@ class LearningCurveDisplay:
 
     def plot(self, *, ax: Any = None) -> LearningCurveDisplay:
         """Draw on ``ax``, or on a new figure."""
-        ax = _axes(ax)
+        ax = axes(ax)
         for scores, colour, label in (
             (self.train_scores, "tab:grey", "training rows"),
             (self.test_scores, "tab:blue", "rows left out"),

@@ -211,8 +211,7 @@ def permutation_test_score(
     model, X = validation.label_free(estimator, X)
     _require_closed_form(model, "permutation_test_score")
     _require_label_free(model)
-    if validation.count("n_permutations", n_permutations) is None:
-        raise ValueError("n_permutations=None is not valid; use an integer >= 1.")
+    validation.positive("n_permutations", n_permutations)
     if not (isinstance(reselect, bool) or reselect == "auto"):
         raise ValueError(f"reselect={reselect!r} is not valid; use 'auto', True or False.")
     labels = Labels.of(model._prepare(X, y))

@@ -15,6 +15,7 @@ from fisherkit.loo_plots import (
     LearningCurveDisplay,
     PermutationDisplay,
     SetDisplay,
+    axes,
 )
 from fisherkit.select import Selection
 
@@ -67,8 +68,7 @@ class SelectionDisplay:
         import matplotlib.pyplot as plt
         from matplotlib.colors import LogNorm
 
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+        ax = axes(ax)
         selection = self.selection
         path = selection.path
         widths = np.unique(path["gamma"][np.isfinite(path["gamma"])])
@@ -163,10 +163,7 @@ class SizeDisplay:
 
     def plot(self, *, ax: Any = None) -> SizeDisplay:
         """Draw on ``ax``, or on a new figure."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+        ax = axes(ax)
         path = self.path[np.argsort(self.path["n_terms"], kind="stable")]
         percent, spread = 100 * path["cv_error"], 100 * path["cv_se"]
         ax.fill_between(
@@ -253,13 +250,9 @@ class RelevanceDisplay:
 
     def plot(self, *, max_features: int = 20, ax: Any = None) -> RelevanceDisplay:
         """Draw the ``max_features`` most relevant on ``ax``, or on a new figure."""
-        import matplotlib.pyplot as plt
-
         order = np.argsort(-self.relevance, kind="stable")[:max_features][::-1]
         values = self.relevance[order]
-        if ax is None:
-            height = 1.2 + 0.26 * len(order)
-            _, ax = plt.subplots(figsize=(7, height), layout="constrained")
+        ax = axes(ax, height=1.2 + 0.26 * len(order))
         largest = max(float(np.max(values)), np.finfo(float).tiny)
         shown = np.maximum(values, 1e-6 * largest)  # what is smaller is nothing
         rows = np.arange(len(order))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fisherkit import _array
 from fisherkit._array import Array
 
@@ -59,6 +61,13 @@ class Weights:
     def take(self, rows: Array) -> Weights:
         xp = _array.namespace(self.v)
         return Weights(xp.take(self.frequency, rows, axis=0), xp.take(self.cost, rows, axis=0))
+
+    def merge(self, first: np.ndarray, group: np.ndarray) -> Weights:
+        """Of rows merged by value and class: copies add up, the cost is that of the first."""
+        copies = np.bincount(group, weights=_array.to_numpy(self.frequency))
+        rows = _array.indices(first, self.cost)
+        cost = _array.namespace(self.cost).take(self.cost, rows, axis=0)
+        return Weights(_array.like(copies, self.frequency), cost)
 
     def mean(self, Y: Array) -> Array:
         """Weighted column means of Y (n, k)."""
