@@ -25,7 +25,15 @@ LAYERS = [
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
         *("model_selection", "inspection"),
     ],
-    ["generators", "datasets", "loo_plots", "plots", "report", "cli"],
+    ["generators", "datasets", "loo_plots", "plots", "report"],
+    [
+        f"reproduction.{module}"
+        for module in (
+            *("tasks", "splits", "printed", "methods", "studies", "experiments", "figures"),
+            *("catalogue", "journal", "runner", "tables", "page", "__init__"),
+        )
+    ],
+    ["cli_reproduce", "cli"],
     ["__init__"],
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
@@ -43,13 +51,20 @@ def own_imports(source: str) -> set[str]:
             base = ["fisherkit"] if node.level else []
             base += node.module.split(".") if node.module else []
             # "from . import x" names modules, "from .x import name" names what x holds
-            paths = [[*base, alias.name] for alias in node.names] if len(base) == 1 else [base]
+            names_modules = base in (["fisherkit"], ["fisherkit", "reproduction"])
+            paths = [[*base, alias.name] for alias in node.names] if names_modules else [base]
         else:
             continue
         for path in paths:
             if path[0] == "fisherkit":
-                found.add(path[1] if len(path) > 1 and path[1] in LEVEL else "__init__")
+                found.add(module_of(path[1:]))
     return found
+
+
+def module_of(path: list[str]) -> str:
+    """The module that a dotted path within the package names or lies in."""
+    names = (".".join(path[:length]) for length in (2, 1))
+    return next((name for name in names if name in LEVEL), "__init__")
 
 
 def outside_imports(source: str) -> set[str]:
