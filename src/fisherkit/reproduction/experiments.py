@@ -40,7 +40,7 @@ PAPERS = {
         "coefficients for non-linear discriminant analysis. JMLR 7:455-491, 2006."
     ),
 }
-QUICK_SETS, QUICK_SPLITS = 2, 2
+QUICK_SETS, QUICK_SPLITS = 1, 2
 
 
 @dataclass(frozen=True)

@@ -106,37 +106,41 @@ METHODS = {
             _KERNEL,
         ),
         Method("committee", "FisherCommittee", FisherCommitteeClassifier(random_state=0)),
-        Method("forward", "Forward", ForwardFisherClassifier(), _WIDTH),
+        Method("forward", "Forward", ForwardFisherClassifier(random_state=0), _WIDTH),
         Method("forward-printed", "F-OFS-LOO as printed", PrintedForwardSelection(), _WIDTH),
-        Method("ols", "Forward, err", ForwardFisherClassifier(criterion="err"), _WIDTH),
-        Method("sparse-q1", "Sparse, q = 1", SparseFisherClassifier(), _SPARSE),
+        Method(
+            "ols", "Forward, err", ForwardFisherClassifier(criterion="err", random_state=0), _WIDTH
+        ),
+        Method("sparse-q1", "Sparse, q = 1", SparseFisherClassifier(random_state=0), _SPARSE),
         Method(
             "bayes",
             "Bayesian",
-            BayesianFisherClassifier(),
+            BayesianFisherClassifier(random_state=0),
             {"length_scale": "length_scale_"},
             _bayes,
         ),
         Method(
             "bayes-lssvm",
             "Bayesian LS-SVM",
-            BayesianFisherClassifier(evidence="lssvm"),
+            BayesianFisherClassifier(evidence="lssvm", random_state=0),
             {"length_scale": "length_scale_"},
             _bayes,
         ),
         Method(
             "bayes-ard",
             "Bayesian, ARD",
-            BayesianFisherClassifier(ard=True),
+            BayesianFisherClassifier(ard=True, random_state=0),
             {"length_scale": "length_scale_"},
             _bayes,
         ),
         Method(
             "bayes-lssvm-ard",
             "Bayesian LS-SVM, ARD",
-            BayesianFisherClassifier(ard=True, evidence="lssvm"),
+            BayesianFisherClassifier(ard=True, evidence="lssvm", random_state=0),
         ),
-        Method("sparse-q05", "Sparse, q = 0.5", SparseFisherClassifier(q=0.5), _SPARSE),
+        Method(
+            "sparse-q05", "Sparse, q = 0.5", SparseFisherClassifier(q=0.5, random_state=0), _SPARSE
+        ),
     )
 }
 
