@@ -5,6 +5,7 @@ five splits, then fitted with the median of their parameters; or, to explain the
 Harrison and Pasupa, one classifier scored on test parts that hold its own training rows.
 """
 
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
@@ -61,7 +62,8 @@ class Method:
     """A classifier of the tables.
 
     ``parameters`` maps its parameters to the fitted attributes that hold what was chosen, and
-    ``fix`` builds the classifier that has them given.
+    ``fix`` builds the classifier that has them given. ``revision`` is raised when the same settings
+    come to mean something else.
     """
 
     name: str
@@ -75,7 +77,22 @@ class Method:
     @property
     def settings(self) -> str:
         """All that determines a result but the rows: part of the key it is journaled under."""
-        return f"{self.model!r} shuffled={self.shuffled} revision={self.revision}"
+        return f"{_text(self.model)} shuffled={self.shuffled} revision={self.revision}"
+
+
+def _text(value: Any) -> str:
+    """A value in words that no version of a library prints differently; defaults are left out."""
+    if isinstance(value, BaseEstimator):
+        defaults = inspect.signature(type(value)).parameters
+        given = {
+            name: _text(argument)
+            for name, argument in value.get_params(deep=False).items()
+            if _text(argument) != _text(defaults[name].default)
+        }
+        return f"{type(value).__name__}({given})"
+    if isinstance(value, dict):
+        return str({name: _text(member) for name, member in value.items()})
+    return str(value.tolist() if isinstance(value, np.ndarray) else value)
 
 
 _KERNEL = {"gamma": "gamma_", "regularization": "regularization_"}
