@@ -30,7 +30,7 @@ LAYERS = [
         f"reproduction.{module}"
         for module in (
             *("tasks", "splits", "printed", "methods", "studies", "experiments", "figures"),
-            *("catalogue", "journal", "runner", "tables", "page", "__init__"),
+            *("catalogue", "journal", "runner", "tables", "findings", "page", "__init__"),
         )
     ],
     ["cli_reproduce", "cli"],

@@ -24,6 +24,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from fisherkit.cli_reproduce import reproduce
 from fisherkit.estimators import KernelFisherClassifier
 
 app = typer.Typer(
@@ -48,6 +49,9 @@ class Penalty(StrEnum):
 
     rkhs = "rkhs"
     coefficients = "coefficients"
+
+
+app.command()(reproduce)
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,7 +10,10 @@ from fisherkit.reproduction.methods import METHODS
 from fisherkit.reproduction.studies import STUDIES
 from fisherkit.reproduction.tasks import TRIAL, Result, Task
 
-EXPERIMENTS: dict[str, Table | Figure] = {e.name: e for e in (*TABLES, *FIGURES)}
+EXPERIMENTS: dict[str, Table | Figure] = {
+    **{table.name: table for table in TABLES},
+    **{figure.name: figure for figure in FIGURES},
+}
 
 
 def find(name: str) -> Table | Figure:

@@ -40,6 +40,8 @@ PAPERS = {
         "coefficients for non-linear discriminant analysis. JMLR 7:455-491, 2006."
     ),
 }
+LEAKED = "scored on rows it was trained on"
+OTHER_PROTOCOL = "quoted from work with other protocols"
 QUICK_SETS, QUICK_SPLITS = 1, 2
 
 
@@ -52,7 +54,7 @@ class Printed:
     method: str = ""  # empty: quoted, not run
     spread: str = ""  # the column of its printed spread
     size: str = ""  # the column of its printed model size
-    contaminated: bool = False  # scored on rows it was trained on
+    doubt: str = ""  # why it is no fair comparison; empty: it is
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,13 @@ class Table:
     title: str
     sets: tuple[str, ...]
     methods: tuple[str, ...]
-    published: str  # file of the printed figures
+    published: tuple[str, ...]  # files of the printed figures
     printed: tuple[Printed, ...]
     paper: tuple[str, ...] = ()
     leak: tuple[str, ...] = ()
+    reference: str = "committee"  # the method that all others are tested against
     measure: str = "error"
+    means_only: bool = False  # shows means over the sets, not each set
     most_splits: Mapping[str, int] = field(default_factory=dict)  # of methods that take long
 
     def columns(self) -> list[tuple[str, str]]:
@@ -144,9 +148,9 @@ _FOFSLOO_PRINTED = (
     Printed("QPreg_AB", "QP reg. AdaBoost", "", "QPreg_AB_pm"),
 )
 _KFDAQ_PRINTED = (
-    Printed("q1_mcr", "kFDA_1", "sparse-q1", "q1_pm", "q1_nrs_pct", contaminated=True),
-    Printed("q05_mcr", "kFDA_0.5", "sparse-q05", "q05_pm", "q05_nrs_pct", contaminated=True),
-    Printed("best_mcr", "best quoted", "", "best_pm"),
+    Printed("q1_mcr", "kFDA_1", "sparse-q1", "q1_pm", "q1_nrs_pct", doubt=LEAKED),
+    Printed("q05_mcr", "kFDA_0.5", "sparse-q05", "q05_pm", "q05_nrs_pct", doubt=LEAKED),
+    Printed("best_mcr", "best quoted", "", "best_pm", doubt=OTHER_PROTOCOL),
 )
 
 
@@ -158,7 +162,7 @@ def _fofsloo(number: int, data: str) -> Table:
         sets=(data,),
         methods=(*CONTROLS, "lda", "svc", "forward-printed", "forward", "committee"),
         paper=("svc", "forward-printed", "forward"),
-        published="fofsloo_tables.csv",
+        published=("fofsloo_tables.csv",),
         printed=_FOFSLOO_PRINTED,
     )
 
@@ -171,7 +175,7 @@ TABLES = (
         sets=IDA,
         methods=(*CONTROLS, "lda", "qda", "svc", *KERNEL, "committee"),
         paper=("svc", *KERNEL),
-        published="orkfd_table1.csv",
+        published=("orkfd_table1.csv",),
         printed=(
             Printed("ORKFD", "ORKFD", "kernel-fisher-coefficients", "ORKFD_pm"),
             Printed("KFD", "KFD", "kernel-fisher-coefficients", "KFD_pm"),
@@ -191,7 +195,7 @@ TABLES = (
         methods=ALL,
         paper=("sparse-q1", "sparse-q05", "ols"),
         leak=("sparse-q1", "sparse-q05", "ols"),
-        published="kfdaq_table1_ida.csv",
+        published=("kfdaq_table1_ida.csv",),
         printed=(*_KFDAQ_PRINTED, Printed("ols_mcr", "kFDA_OLS", "ols", "ols_pm", "ols_nrs_pct")),
     ),
     Table(
@@ -202,11 +206,26 @@ TABLES = (
         methods=ALL,
         paper=("sparse-q1", "sparse-q05", "ols"),
         leak=("sparse-q1", "sparse-q05", "ols"),
-        published="kfdaq_table2_uci.csv",
+        published=("kfdaq_table2_uci.csv",),
         printed=(
             *_KFDAQ_PRINTED,
-            Printed("ols_mcr", "kFDA_OLS", "ols", "ols_pm", "ols_nrs_pct", contaminated=True),
+            Printed("ols_mcr", "kFDA_OLS", "ols", "ols_pm", "ols_nrs_pct", doubt=LEAKED),
         ),
+    ),
+    Table(
+        name="kfdaq-table3",
+        what="Table 3",
+        title="lq-sparse KFD, means over all 20 sets",
+        sets=(*IDA, *UCI),
+        methods=ALL,
+        paper=("sparse-q1", "sparse-q05", "ols"),
+        leak=("sparse-q1", "sparse-q05", "ols"),
+        published=("kfdaq_table1_ida.csv", "kfdaq_table2_uci.csv"),
+        printed=(
+            *_KFDAQ_PRINTED,
+            Printed("ols_mcr", "kFDA_OLS", "ols", "ols_pm", "ols_nrs_pct", doubt=LEAKED),
+        ),
+        means_only=True,
     ),
     _fofsloo(1, "breast_cancer"),
     _fofsloo(2, "diabetis"),
@@ -218,7 +237,7 @@ TABLES = (
         sets=IDA,
         methods=(*CONTROLS, "lda", "qda", "svc", *KERNEL, "bayes-lssvm", "bayes", "committee"),
         paper=("bayes", "kernel-fisher-coefficients"),
-        published="bfd_table2_rbf_auc.csv",
+        published=("bfd_table2_rbf_auc.csv",),
         printed=(
             Printed("BFD", "BFD", "bayes", "BFD_sd"),
             Printed("LSSVM", "LS-SVM", "bayes-lssvm", "LSSVM_sd"),
@@ -235,7 +254,8 @@ TABLES = (
         title="area under the ROC curve, one width per feature",
         sets=IDA,
         methods=(*CONTROLS, "bayes", "bayes-ard", "bayes-lssvm-ard"),
-        published="bfd_table3_ard_auc.csv",
+        reference="bayes-ard",
+        published=("bfd_table3_ard_auc.csv",),
         printed=(
             Printed("BFD", "BFD, ARD", "bayes-ard", "BFD_sd"),
             Printed("LSSVM", "LS-SVM, ARD", "bayes-lssvm-ard", "LSSVM_sd"),

@@ -13,14 +13,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from fisherkit.reproduction.tasks import Result, Task, rounded
 
+fcntl: Any
 try:
     import fcntl
 except ImportError:  # no such locks: two processes may then do a task twice, which harms nothing
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Journal:
         self._settings = settings
         self._offset = 0
         self._line = 0
-        self._claims: IO[bytes] | None = None
+        self._claims: int | None = None  # a file that stays open, and its locks held
         for record in read_tables(folder / "results"):
             self._take(record)
         self.refresh()
@@ -127,7 +128,7 @@ class Journal:
     def claim(self, task: Task) -> bool:
         """Whether this process may do the task: not done, and claimed by nobody else."""
         if self._claims is None:
-            self._claims = (self.folder / "journal.claims").open("ab")
+            self._claims = os.open(self.folder / "journal.claims", os.O_RDWR | os.O_CREAT)
         if fcntl is not None:
             place = int(self.key(task), 16) >> 2  # within the reach of a file offset
             try:

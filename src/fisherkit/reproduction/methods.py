@@ -40,7 +40,6 @@ from fisherkit.reproduction.tasks import (
 )
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
-Chosen = dict[str, float | str]
 SVC_GRID = {"C": 2.0 ** np.arange(-5, 12, 2), "gamma": 2.0 ** np.arange(-9, 2, 2)}
 
 
@@ -177,7 +176,7 @@ def run(task: Task, tuned: list[Result]) -> tuple[Result, float]:
     X, y = data.X, data.y
     model = clone(method.model)
     if tuned and task.protocol == LEAK:
-        best = min(range(len(tuned)), key=lambda i: tuned[i]["cv_error"])
+        best = int(np.argmin([float(result["cv_error"]) for result in tuned]))  # type: ignore[arg-type]
         model = method.fix(method.model, _values(tuned[best]["chosen"]))
         source = split_of(task.data, best, scale=scale)
         X, y = source.X, source.y
@@ -221,7 +220,7 @@ def record(model: Any, parameters: Mapping[str, str], n_rows: int) -> Result:
         size = len(best.support_vectors_)
     if size is None and hasattr(best, "dual_coef_"):
         size = n_rows
-    chosen = {}
+    chosen: dict[str, float | str] = {}
     for parameter, attribute in parameters.items():
         value = np.ravel(getattr(best, attribute))
         chosen[parameter] = " ".join(str(rounded(float(v))) for v in value)

@@ -17,6 +17,7 @@ from fisherkit.reproduction import catalogue
 from fisherkit.reproduction.journal import Journal, Record
 from fisherkit.reproduction.tasks import Task
 
+Done = Callable[[Task, Record | None], None]  # told of each task, and its record if there is one
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -43,7 +44,7 @@ def run_all(
     tasks: Iterable[Task],
     *,
     jobs: int = 1,
-    done: Callable[[Task, Record | None], None] = lambda task, record: None,
+    done: Done = lambda task, record: None,
 ) -> list[Task]:
     """Do what is missing; tell ``done`` of each; return what other processes are still at.
 

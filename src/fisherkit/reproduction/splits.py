@@ -21,6 +21,29 @@ IDA = (
 )
 UCI = ("sonar", "liver", "ionosphere", "wdbc", "credit", "wbc", "chess")
 LARGE = ("splice", "image", "chess")  # 20 splits instead of 100
+# rows in training and in all, which tables need where the data is not at hand
+SIZES = {
+    "thyroid": (140, 215),
+    "titanic": (150, 2201),
+    "heart": (170, 270),
+    "breast_cancer": (200, 277),
+    "banana": (400, 5300),
+    "ringnorm": (400, 7400),
+    "twonorm": (400, 7400),
+    "waveform": (400, 5000),
+    "diabetis": (468, 768),
+    "flare_solar": (666, 1066),
+    "german": (700, 1000),
+    "splice": (1000, 3175),
+    "image": (1300, 2310),
+    "sonar": (104, 208),
+    "liver": (172, 345),
+    "ionosphere": (175, 351),
+    "wdbc": (284, 569),
+    "credit": (326, 653),
+    "wbc": (341, 683),
+    "chess": (1598, 3196),
+}
 
 
 @dataclass(frozen=True)
