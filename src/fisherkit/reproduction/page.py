@@ -125,9 +125,9 @@ def _table(table: Table, rows: list[Row], ranks: Ranks | None) -> str:
         ) + "".join(_printed_cell(cells.get((data, *column))) for column in printed)
         body.append(f"<tr><th scope='row'>{escape(str(data))}</th>{line}</tr>")
     splits = [int(r["splits"]) for r in rows if r.get("splits")]  # type: ignore[call-overload]
-    seconds = {
+    seconds: dict[str, float] = {
         method: sum(
-            float(r["seconds"])  # type: ignore[arg-type]
+            float(str(r["seconds"]))
             for r in rows
             if (r["method"], r["protocol"]) == (method, HONEST) and r["data"] != MEAN
         )

@@ -109,6 +109,8 @@ class View:
         p_values = tests(table, honest)
         rows: list[Row] = []
         for data in self.sets:
+            if not any(key[0] == data for key in self.cells):
+                continue
             prints = printed_values(table, data)
             for method, protocol in table.columns():
                 found = self.cells.get((data, method, protocol))
