@@ -419,3 +419,15 @@ def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
     order = np.argsort(values)
     mass = np.cumsum(weight[order])
     return float(values[order][np.searchsorted(mass, 0.5 * mass[-1])])
+
+
+def repeated_columns(K: np.ndarray, equal: float) -> np.ndarray:
+    """Which columns of K (N, L) are an earlier one, to ``equal`` of its largest value; O(N L)."""
+    key = np.cos(np.arange(len(K))) @ K  # equal columns have equal keys, others hardly ever
+    key = np.round(key / (np.abs(key).max(initial=0.0) or 1.0), 11)
+    _, first, run = np.unique(key, return_index=True, return_inverse=True)
+    twin = first[run]
+    repeated = twin < np.arange(len(key))
+    A, B = K[:, repeated], K[:, twin[repeated]]
+    repeated[repeated] = np.abs(A - B).max(axis=0) <= equal * np.abs(B).max(axis=0)
+    return repeated
