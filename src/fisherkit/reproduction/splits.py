@@ -62,10 +62,11 @@ def n_splits(name: str, asked: int = 100) -> int:
     return min(asked, 20) if name in LARGE else asked
 
 
-def random_rows(name: str, split: int, n_rows: int, n_train: int) -> np.ndarray:
-    """Training rows of one seeded split."""
+def random_split(name: str, split: int, n_rows: int, n_train: int) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test rows of one seeded split."""
     rng = np.random.default_rng([zlib.crc32(name.encode()), split])
-    return rng.permutation(n_rows)[:n_train]
+    order = rng.permutation(n_rows)
+    return order[:n_train], order[n_train:]
 
 
 @lru_cache(maxsize=2)
@@ -83,7 +84,7 @@ def split_of(name: str, split: int, *, scale: str = "training") -> Split:
     """Split number ``split`` of a set, standardised on the training part or on all rows."""
     X, y, n_train, original = load(name)
     known = split < len(original)
-    train = original[split] if known else random_rows(name, split, len(y), n_train)
+    train = original[split] if known else random_split(name, split, len(y), n_train)[0]
     test = np.setdiff1d(np.arange(len(y)), train)
     scaler = StandardScaler().fit(X[train] if scale == "training" else X)
     return Split(
