@@ -15,7 +15,7 @@ files mark with +1.
 
 import difflib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +208,7 @@ def load_uci(name: str, *, return_X_y: bool = False) -> Any:
 def _arrays(
     collection: str,
     name: str,
-    names: Iterable[str],
+    names: Collection[str],
     fetch: Callable[[str], dict[str, np.ndarray]],
 ) -> dict[str, np.ndarray]:
     """Return the arrays of a set, from ``FISHERKIT_DATA`` or else from its public source."""

@@ -120,7 +120,7 @@ def fetch_uci(name: str) -> dict[str, np.ndarray]:
     folder = cache_folder()
     try:
         with warnings.catch_warnings():
-            # OpenML leaves the class of liver out of the features it advises
+            # the class of liver is not the target that OpenML advises
             warnings.filterwarnings("ignore", message="target_column=.* has flag is_ignore")
             table = fetch_openml(
                 data_id=source.data_id,
