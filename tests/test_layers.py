@@ -25,7 +25,7 @@ LAYERS = [
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
         *("model_selection", "inspection"),
     ],
-    ["generators", "datasets", "loo_plots", "plots", "report"],
+    ["generators", "fetch", "datasets", "loo_plots", "plots", "report"],
     [
         f"reproduction.{module}"
         for module in (
