@@ -31,6 +31,7 @@ _MOST_POINTS, _MOST_RELATIVE = 1.2, 0.15  # by which the committee may be worse 
 
 def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list[Path]:
     """Write the tables and the page; return the files. Rows with too few splits are left out."""
+    journal.write_tables()
     results = journal.folder / "results"
     results.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -51,7 +52,7 @@ def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list
     if overview:
         tables.write(results / "overview.csv", _OVERVIEW, overview)
         written.append(results / "overview.csv")
-    path = journal.folder / "index.html"
+    path = journal.folder / "page.html"
     path.write_text(_page(journal, overview, sections), encoding="utf-8")
     return [*written, path]
 
