@@ -14,6 +14,7 @@ extensions = [
     "sphinx.ext.autosummary",
 ]
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 nitpicky = True
