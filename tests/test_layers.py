@@ -23,9 +23,9 @@ LAYERS = [
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
-        *("model_selection", "inspection"),
+        *("model_selection", "inspection", "left_out"),
     ],
-    ["generators", "datasets", "loo_plots", "plots", "report", "cli"],
+    ["generators", "datasets", "loo_plots", "plots", "training", "report", "cli"],
     ["__init__"],
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}

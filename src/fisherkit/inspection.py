@@ -11,6 +11,7 @@ from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.calibrate import probabilities
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.influence import influences, leverages
+from fisherkit.left_out import left_out_logits
 
 
 def audit(estimator, X, y, *, sample_weight=None):
@@ -78,26 +79,33 @@ def audit(estimator, X, y, *, sample_weight=None):
             f"BayesianFisherClassifier have; got {type(model).__name__}."
         )
     model.fit(data, y, sample_weight=sample_weight)
-    decisions = model.loo_decision_
-    if len(decisions.shape) == 1:
-        decisions = decisions[:, None]
-    p = _array.to_numpy(probabilities(decisions, model._loo_slope))
-    given = _positions(model.classes_, y)
-    suggested = _array.to_numpy(coding.winners(decisions))
-    classes = _array.to_numpy(model.classes_)
+    table = doubts(model, y, index=X.index if isinstance(X, pd.DataFrame) else None)
     ridge = model._refit()
-    n = len(given)
-    table = pd.DataFrame(
+    n = len(table)
+    order = np.argsort(table["probability"].to_numpy(), kind="stable")
+    table["leverage"] = _spread(model, leverages(ridge), n)
+    table["influence"] = _spread(model, influences(ridge), n)
+    return table.iloc[order]
+
+
+def doubts(model: Any, y: Any, *, index: Any = None) -> Any:
+    """Label, suggested label and left-out probability of each row of a model fitted to y, unsorted.
+
+    For every classifier, from what it keeps; rows that were never left out have NaN.
+    """
+    import pandas as pd
+
+    logits = left_out_logits(model)
+    given = _positions(model.classes_, y)
+    classes = _array.to_numpy(model.classes_)
+    return pd.DataFrame(
         {
             "label": classes[given],
-            "suggested": classes[suggested],
-            "probability": p[np.arange(n), given],
-            "leverage": _spread(model, leverages(ridge), n),
-            "influence": _spread(model, influences(ridge), n),
+            "suggested": classes[coding.winners(logits)],
+            "probability": probabilities(logits, 1.0)[np.arange(len(given)), given],
         },
-        index=X.index if isinstance(X, pd.DataFrame) else None,
+        index=index,
     )
-    return table.sort_values("probability", kind="stable")
 
 
 def _positions(classes: Any, y: Any) -> np.ndarray:
