@@ -25,7 +25,11 @@ LAYERS = [
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
         *("model_selection", "inspection", "left_out"),
     ],
-    ["generators", "datasets", "loo_plots", "plots", "training", "report", "cli"],
+    [
+        *("generators", "datasets", "loo_plots", "plots", "training", "cli"),
+        *("report", "report_blocks", "report_scores", "report_quality", "report_model"),
+        "report_data",
+    ],
     ["__init__"],
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}

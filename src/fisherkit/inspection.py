@@ -79,33 +79,34 @@ def audit(estimator, X, y, *, sample_weight=None):
             f"BayesianFisherClassifier have; got {type(model).__name__}."
         )
     model.fit(data, y, sample_weight=sample_weight)
-    table = doubts(model, y, index=X.index if isinstance(X, pd.DataFrame) else None)
-    ridge = model._refit()
-    n = len(table)
-    order = np.argsort(table["probability"].to_numpy(), kind="stable")
-    table["leverage"] = _spread(model, leverages(ridge), n)
-    table["influence"] = _spread(model, influences(ridge), n)
-    return table.iloc[order]
+    return doubts(model, y, index=X.index if isinstance(X, pd.DataFrame) else None, influence=True)
 
 
-def doubts(model: Any, y: Any, *, index: Any = None) -> Any:
-    """Label, suggested label and left-out probability of each row of a model fitted to y, unsorted.
+def doubts(model: Any, y: Any, *, index: Any = None, influence: bool) -> Any:
+    """The table of `audit` for a model that has been fitted to y.
 
-    For every classifier, from what it keeps; rows that were never left out have NaN.
+    Without ``influence`` it ends with the probability and costs next to nothing, for every
+    classifier; rows that were never left out have NaN and come last.
     """
     import pandas as pd
 
     logits = left_out_logits(model)
     given = _positions(model.classes_, y)
     classes = _array.to_numpy(model.classes_)
-    return pd.DataFrame(
+    n = len(given)
+    table = pd.DataFrame(
         {
             "label": classes[given],
             "suggested": classes[coding.winners(logits)],
-            "probability": probabilities(logits, 1.0)[np.arange(len(given)), given],
+            "probability": probabilities(logits, 1.0)[np.arange(n), given],
         },
         index=index,
     )
+    if influence:
+        ridge = model._refit()
+        table["leverage"] = _spread(model, leverages(ridge), n)
+        table["influence"] = _spread(model, influences(ridge), n)
+    return table.sort_values("probability", kind="stable")
 
 
 def _positions(classes: Any, y: Any) -> np.ndarray:

@@ -18,6 +18,7 @@ from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.calibrate import fit_slope, loo_decisions
 from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier
+from fisherkit.ridge import Ridge
 from fisherkit.select import Selection, mu_grid
 from fisherkit.sparse_estimators import ExpansionMixin
 
@@ -34,11 +35,14 @@ class LeftOutPath:
         Position of the latter.
     logits : (n, k, p)
         Each mu with the slope that its own left-out decisions call for.
+    coordinates : (n, c-1)
+        Discriminant coordinates of the left-out rows at the mu chosen.
     """
 
     mu: np.ndarray
     chosen: int
     logits: np.ndarray
+    coordinates: np.ndarray
 
 
 def how_left_out(model: Any) -> str:
@@ -54,8 +58,8 @@ def how_left_out(model: Any) -> str:
             "settings that these same folds preferred."
         )
     return (
-        "Leave-one-out: each row is judged by the model fitted to all other rows, with the settings "
-        "that all rows preferred."
+        "Leave-one-out: each row is judged by the model fitted to all other rows, with the "
+        "settings that all rows preferred."
     )
 
 
@@ -92,7 +96,8 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
         decisions, known = loo_decisions(path.at(float(mu)), task.rule, task.indicator)
         slope = fit_slope(decisions, known, task.indicator, weights, balanced=task.rule.balanced)
         logits.append(slope * _array.to_numpy(decisions))
-    return LeftOutPath(mus, chosen, np.stack(logits, axis=2))
+    coordinates = _coordinates(model, path.at(model.regularization_))
+    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), coordinates)
 
 
 def _priced(selection: Selection) -> np.ndarray:
@@ -105,13 +110,10 @@ def _priced(selection: Selection) -> np.ndarray:
     return np.sort(mus[first])
 
 
-def left_out_coordinates(
-    model: KernelFisherClassifier | BayesianFisherClassifier,
-) -> np.ndarray:
+def left_out_coordinates(model: BayesianFisherClassifier) -> np.ndarray:
     """Discriminant coordinates (n, c-1) of the rows of the fit by models fitted without them."""
-    if isinstance(model, KernelFisherClassifier):
-        ridge = model._path().at(model.regularization_)
-    else:
-        ridge = model._refit()
-    coordinates = model._coordinates(ridge.Y - ridge.leave_one_out())
-    return _array.to_numpy(coordinates)[model._rows_of_fit()[1]]
+    return _coordinates(model, model._refit())[model._rows_of_fit()[1]]
+
+
+def _coordinates(model: Any, ridge: Ridge) -> np.ndarray:
+    return _array.to_numpy(model._coordinates(ridge.Y - ridge.leave_one_out()))

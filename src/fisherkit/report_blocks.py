@@ -1,0 +1,76 @@
+"""The building blocks of the report, as plain data.
+
+A section is a title, an introduction and blocks; a block has a ``type`` that the page knows how to
+draw: ``text``, ``cards``, ``facts``, ``table``, ``lines``, ``reliability``, ``bars``, ``scatter``,
+``code``, ``terms`` or ``live``. Numbers in sentences are formatted here. Whatever comes from the
+data stays a string, which the page shows as text and never reads as markup.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fisherkit.report_scores import wilson
+from fisherkit.training import Training
+
+Block = dict[str, Any]
+
+MOST_CURVES = 7  # classes that are told apart by colour, dash and symbol
+_SHOWN = 4  # columns of a row that are shown beside it
+
+
+def section(title: str, intro: str, *blocks: Block | None) -> dict[str, Any]:
+    name = title.lower().split(":")[0].replace(" ", "-")
+    return {"id": name, "title": title, "intro": intro, "blocks": [b for b in blocks if b]}
+
+
+def text(words: str) -> Block:
+    return {"type": "text", "text": words}
+
+
+def percent(rate: float) -> str:
+    digits = ".1f" if rate >= 0.01 or rate == 0 else ".2g"
+    return f"{100 * rate:{digits}}\N{NO-BREAK SPACE}%"
+
+
+def between(wrong: float, n: int) -> str:
+    low, high = wilson(wrong, n)
+    return f"95\N{NO-BREAK SPACE}% interval {percent(low)} to {percent(high)}"
+
+
+def series_of(name: str, x: list[float], y: list[float]) -> dict[str, Any]:
+    return {"name": name, "x": x, "y": y}
+
+
+def rounded(values: np.ndarray) -> list[float]:
+    return [float(f"{v:.4g}") for v in values]
+
+
+def rows_table(
+    training: Training, rows: np.ndarray, head: list[str], cells: list[list[str]], numbers: int
+) -> Block:
+    """Rows of the data by number, with ``cells`` and some of their columns."""
+    columns = list(training.X.columns[:_SHOWN])
+    values = training.X.iloc[rows][columns]
+    names = training.X.index[rows]
+    return {
+        "type": "table",
+        "head": ["row", *head, *(str(c) for c in columns)],
+        "rows": [
+            [str(name), *cell, *(_cell(v) for v in row)]
+            for name, cell, row in zip(
+                names, cells, values.itertuples(index=False, name=None), strict=True
+            )
+        ],
+        "numbers": numbers,
+        "note": "Rows are counted from 0."
+        + (f" The first {_SHOWN} columns are shown." if training.X.shape[1] > _SHOWN else ""),
+    }
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "missing" if np.isnan(value) else f"{value:.4g}"
+    return "missing" if value is None else str(value)
