@@ -29,7 +29,7 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[s
     known = np.all(np.isfinite(logits), axis=1)
     wrong = int(np.sum(_decided(logits[known]) != index[known]))
     judged = int(np.sum(known))
-    kind = "Leave-one-out" if not isinstance(training.model[-1], ExpansionMixin) else "Cross-val."
+    kind = "Leave-one-out" if not isinstance(training.model[-1], ExpansionMixin) else "Cross-validation"
     cards = []
     if training.held_out is not None:
         cards.append(_held_out_card(training))

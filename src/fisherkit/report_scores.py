@@ -3,9 +3,9 @@
 The page counts rows whose log-odds pass a threshold, for every threshold on its slider and every
 mu on its path. Scores and thresholds share one scale of at most 65,536 levels: a score becomes the
 number of *edges* below it, a threshold is the position k of an edge, and ``score > edge_k`` holds
-exactly where ``level > k``. All thresholds of the sliders are edges, as are (to single precision)
-the scores at the chosen mu, whose ranks are thereby kept; what is left of the edges is spent on
-the scores at other mu, or on their quantiles where they are too many.
+exactly where ``level > k``. All thresholds of the sliders are edges, and edges separate the scores
+at the chosen mu (to single precision), whose ranks are thereby kept; what is left of the edges
+separates scores at other mu, as many as it can.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class ScoreScale:
     @classmethod
     def of(cls, logits: np.ndarray, chosen: int) -> ScoreScale:
         """For logits (n, p) at p values of mu."""
-        wanted = [STOPS, np.log(BINS / (1 - BINS)), logits[:, chosen]]
-        edges = np.unique(np.concatenate(wanted).astype(np.float32))
-        spare = LEVELS - 1 - len(edges)
-        if logits.size > spare:
-            logits = np.quantile(logits, np.linspace(0, 1, spare))
-        edges = np.union1d(edges, logits.astype(np.float32))
-        return cls(edges.astype(np.float64))
+        needed = np.concatenate([STOPS, np.log(BINS / (1 - BINS)), _between(logits[:, chosen])])
+        needed = np.unique(needed.astype(np.float32))
+        others = _between(logits)
+        spare = LEVELS - 1 - len(needed)
+        if len(others) > spare:
+            others = others[np.linspace(0, len(others) - 1, spare).astype(int)]
+        return cls(np.union1d(needed, others.astype(np.float32)).astype(np.float64))
 
     def levels(self, logits: np.ndarray) -> np.ndarray:
         """The number of edges below each logit."""
@@ -50,6 +50,12 @@ class ScoreScale:
     def positions(self, thresholds: np.ndarray) -> list[int]:
         """Of thresholds that are edges."""
         return np.searchsorted(self.edges, thresholds.astype(np.float32)).tolist()
+
+
+def _between(values: np.ndarray) -> np.ndarray:
+    """Middles between neighbours of the distinct values, ascending."""
+    distinct = np.unique(values)
+    return distinct[:-1] + np.diff(distinct) / 2
 
 
 def packed(values: np.ndarray, kind: str) -> str:
