@@ -3,6 +3,7 @@
 import numpy as np
 import oracles
 import pandas as pd
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -46,7 +47,7 @@ def train(method="fisher", n=120, n_classes=2, *, X=None, y=None, held_out=True,
             ("categories", OneHotEncoder(sparse_output=False), others),
         ]
     )
-    model = Pipeline([("prepare", prepare), ("classify", CLASSIFIERS[method])]).fit(X, y)
+    model = Pipeline([("prepare", prepare), ("classify", clone(CLASSIFIERS[method]))]).fit(X, y)
     aside = None
     if held_out:
         part, labels = X[:40], y[:40].copy()

@@ -195,6 +195,13 @@ const live = (() => {
     };
   }
 
+  /** Draw in the next frame, once however many events came before it; numbers never wait. */
+  let waiting = 0;
+  function redraw(figures) {
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(() => figures.forEach((f) => f.redraw()));
+  }
+
   const rate = (k, n) => (n ? `${((100 * k) / n).toFixed(1)}\u00a0%` : "none");
   const whole = (v) => v.toLocaleString("en");
   const within = (k, n) => `${wilson(k, n).map((v) => (100 * v).toFixed(1)).join(" to ")}\u00a0%`;
@@ -378,7 +385,7 @@ const live = (() => {
         const truth = id === "tn" || id === "fp" ? c.tn + c.fp : c.fn + c.tp;
         fill(cell, c[id], truth, kinds[id] === "right", kinds[id]);
       }
-      figures.forEach((f) => f.redraw());
+      redraw(figures);
     }
 
     threshold.input.addEventListener("input", apply);
@@ -431,7 +438,7 @@ const live = (() => {
       error.set(wrong / decisions.n, `${rate(wrong, decisions.n)} (${whole(wrong)} of ${whole(decisions.n)})`);
       interval.set(wilson(wrong, decisions.n).join(" "), within(wrong, decisions.n));
       shown.forEach((t, i) => shown.forEach((d, j) => fill(cells[i][j], table[t][d], totals[t], t === d)));
-      figures.forEach((f) => f.redraw());
+      redraw(figures);
     }
 
     apply();
@@ -454,5 +461,5 @@ const live = (() => {
     ].filter(Boolean);
   }
 
-  return { build: (data, names) => (names.length === 2 ? binary(data, names) : many(data, names)) };
+  return { Scores, build: (data, names) => (names.length === 2 ? binary(data, names) : many(data, names)) };
 })();
