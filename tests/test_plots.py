@@ -102,6 +102,11 @@ def test_a_committee_without_weight_is_drawn_empty():
     assert all(np.all(mesh.get_array() == 0) for mesh in display.meshes_)
 
 
+@pytest.mark.parametrize("model", [KernelFisherClassifier(), FisherCommitteeClassifier()])
+def test_an_estimator_shows_itself_in_a_notebook(model):
+    assert type(model).__name__ in model._repr_html_()
+
+
 def test_projections_of_two_classes_are_a_histogram_that_counts_every_row():
     _, ax = matplotlib.pyplot.subplots()
     model = make_pipeline(StandardScaler(), KernelFisherClassifier()).fit(X, y)

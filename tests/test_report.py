@@ -218,7 +218,7 @@ def test_the_policy_names_every_script_and_forbids_the_network():
     html = render(train(n=60))
     policy = re.search(r'Content-Security-Policy" content="(.*?)"', html)[1]
     assert policy.startswith("default-src 'none'")
-    assert policy.count("'sha256-") == html.count("<script>") == 5
+    assert policy.count("'sha256-") == html.count("<script>") == 6
     assert "unsafe-eval" not in policy
 
 

@@ -160,7 +160,7 @@ def test_the_reliability_diagram_has_the_bins_of_python(show, reports):
         """() => {
           const block = JSON.parse(document.getElementById("data").textContent).sections
             .flatMap((s) => s.blocks).find((b) => b.type === "live");
-          return new live.Scores(block.data).reliability(block.data.chosen);
+          return new counting.Scores(block.data).reliability(block.data.chosen);
         }"""
     )
     p = 1 / (1 + np.exp(-left_out_logits(training.model[-1])[:, 0]))
@@ -269,7 +269,7 @@ def test_markup_in_the_data_stays_text(show, tmp_path):
     page = show(path)
     assert page.evaluate("window.hacked") is None
     assert page.locator("img").count() == 0
-    assert page.locator("script").count() == 6
+    assert page.locator("script").count() == 7
     assert attack in page.locator("h1").inner_text()
     assert attack in page.locator("main").inner_text()
     assert image in page.locator("main").inner_text()

@@ -4,7 +4,8 @@ The page is data and a small program. `describe` gathers everything it says and 
 dictionaries (`report_blocks` names the kinds), `report_scores` adds the left-out scores behind the
 sliders as packed arrays, and `render` puts both into the template of ``assets`` with its style and
 scripts. The scripts draw what the data says: ``page.js`` sections, ``charts.js`` figures (by
-Observable Plot, an SVG library), ``live.js`` whatever the sliders decide.
+Observable Plot, an SVG library), ``counting.js`` counts left-out rows for the sliders of
+``live.js``.
 
 Nothing of the data becomes markup. It travels as JSON in which ``<``, ``>`` and ``&`` are escaped,
 and enters the page as text nodes. As a second lock, the page's content security policy names the
@@ -32,7 +33,14 @@ from fisherkit.report_blocks import section, text
 from fisherkit.report_scores import live
 from fisherkit.training import Training
 
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "charts.js", "live.js", "page.js")
+SCRIPTS = (
+    "vendor/d3.min.js",
+    "vendor/plot.umd.min.js",
+    "charts.js",
+    "counting.js",
+    "live.js",
+    "page.js",
+)
 
 
 def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:

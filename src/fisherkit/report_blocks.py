@@ -35,6 +35,11 @@ def percent(rate: float) -> str:
     return f"{100 * rate:{digits}}\N{NO-BREAK SPACE}%"
 
 
+def number(value: float) -> str:
+    """Four digits, and all before the point where there are more."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
 def between(wrong: float, n: int) -> str:
     low, high = wilson(wrong, n)
     return f"95\N{NO-BREAK SPACE}% interval {percent(low)} to {percent(high)}"
@@ -72,5 +77,5 @@ def rows_table(
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return "missing" if np.isnan(value) else f"{value:.4g}"
+        return "missing" if np.isnan(value) else number(value)
     return "missing" if value is None else str(value)

@@ -11,7 +11,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.inspection import doubts
-from fisherkit.report_blocks import Block, percent, rows_table, section, text
+from fisherkit.report_blocks import Block, number, percent, rows_table, section, text
 from fisherkit.training import Training
 
 PAPERS = {
@@ -163,7 +163,8 @@ def _column(values: pd.Series) -> list[str]:
             name,
             "number",
             share,
-            f"mean {numbers.mean():.4g}, from {numbers.min():.4g} to {numbers.max():.4g}",
+            f"mean {number(numbers.mean())}, from {number(numbers.min())} to "
+            f"{number(numbers.max())}",
         ]
     levels = seen.astype(str).value_counts()
     top = ", ".join(f"{level} ({count:,})" for level, count in levels.iloc[:3].items())

@@ -148,8 +148,8 @@ def _mu_path(found: Any) -> Block:
         "y": {"label": f"{_criterion(found)} on rows left out", "top": top},
         "marks": [{"x": float(np.log10(found.mu / found.unit)), "y": found.value}],
         "note": "Every model priced: lower is better, and the ring marks the one chosen. Little "
-        "regularisation (left) follows single rows, much (right) smooths everything away. Grey: "
-        "other kernel widths.",
+        "regularisation (left) follows single rows, much (right) smooths everything away."
+        + (" Grey: other kernel widths." if len(series) > 1 else ""),
     }
 
 

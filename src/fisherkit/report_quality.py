@@ -29,7 +29,8 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[s
     known = np.all(np.isfinite(logits), axis=1)
     wrong = int(np.sum(_decided(logits[known]) != index[known]))
     judged = int(np.sum(known))
-    kind = "Leave-one-out" if not isinstance(training.model[-1], ExpansionMixin) else "Cross-validation"
+    folds = isinstance(training.model[-1], ExpansionMixin)
+    kind = "Cross-validation" if folds else "Leave-one-out"
     cards = []
     if training.held_out is not None:
         cards.append(_held_out_card(training))
@@ -57,8 +58,8 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[s
             {
                 "label": "Area under the ROC curve",
                 "value": f"{area:.3f}",
-                "note": f"The chance that a row of “{classes[1]}” scores higher than one of "
-                f"“{classes[0]}”. 0.5 is guessing, 1 is perfect.",
+                "note": f"The chance that a left-out row of “{classes[1]}” scores higher than one "
+                f"of “{classes[0]}”. 0.5 is guessing, 1 is perfect.",
             }
         )
     how = how_left_out(training.model[-1])
@@ -69,8 +70,8 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[s
     missing = None
     if training.held_out is None:
         missing = text(
-            "No rows were held out, so there is no figure that is free of the selection; give "
-            "--test, or let the command set rows aside."
+            "No rows were held out, so there is no figure that is free of the selection: expect "
+            "somewhat more errors on new rows."
         )
     return section(
         "At a glance",

@@ -90,7 +90,13 @@ const charts = (() => {
   const GRID = { ticks: 5, grid: true, nice: true };
   const UNIT = { domain: [0, 1], ticks: 5, grid: true };
   const diagonal = () =>
-    Plot.line([[0, 0], [1, 1]], { stroke: "var(--muted)", strokeDasharray: "3 4" });
+    Plot.line(
+      [
+        [0, 0],
+        [1, 1],
+      ],
+      { stroke: "var(--muted)", strokeDasharray: "3 4" },
+    );
   const ring = (marks) =>
     Plot.dot(marks, { x: "x", y: "y", r: 6, stroke: "var(--mark)", strokeWidth: 3 });
 
@@ -99,7 +105,15 @@ const charts = (() => {
     const names = strong.map((s) => s.name);
     const marks = block.marks ?? [];
     return figure({ ...block, names, kind: "line" }, () => ({
-      x: axis(block.x, block.square ? UNIT : { ticks: 6, domain: d3.extent([...strong.flatMap((s) => s.x), ...marks.map((m) => m.x)]) }),
+      x: axis(
+        block.x,
+        block.square
+          ? UNIT
+          : {
+              ticks: 6,
+              domain: d3.extent([...strong.flatMap((s) => s.x), ...marks.map((m) => m.x)]),
+            },
+      ),
       y: axis(block.y, block.square ? UNIT : { ...GRID, zero: block.y.zero, ...domain(block) }),
       marks: [
         block.diagonal ? diagonal() : null,
@@ -107,7 +121,13 @@ const charts = (() => {
           const i = strong.indexOf(s);
           return [
             s.low
-              ? Plot.areaY(points(s), { x: "x", y1: "low", y2: "high", fill: COLOURS[0], fillOpacity: 0.15 })
+              ? Plot.areaY(points(s), {
+                  x: "x",
+                  y1: "low",
+                  y2: "high",
+                  fill: COLOURS[0],
+                  fillOpacity: 0.15,
+                })
               : null,
             Plot.line(points(s), {
               x: "x",
@@ -136,8 +156,15 @@ const charts = (() => {
       height: 50 + 24 * rows.length,
       marginLeft: 170,
       x: axis(block.x, { grid: true, ticks: 4 }),
-      y: { label: null, domain: rows.map((r) => r.label), tickFormat: (i) => brief(block.labels[i], 22), tickSize: 0 },
-      marks: [Plot.barX(rows, { x: "value", y: "label", fill: COLOURS[0], insetTop: 3, insetBottom: 3 })],
+      y: {
+        label: null,
+        domain: rows.map((r) => r.label),
+        tickFormat: (i) => brief(block.labels[i], 22),
+        tickSize: 0,
+      },
+      marks: [
+        Plot.barX(rows, { x: "value", y: "label", fill: COLOURS[0], insetTop: 3, insetBottom: 3 }),
+      ],
     }));
   }
 
@@ -147,7 +174,14 @@ const charts = (() => {
       x: axis(block.x, GRID),
       y: axis(block.y, GRID),
       marks: block.series.map((s, i) =>
-        Plot.dot(points(s), { x: "x", y: "y", r: 3.5, symbol: SYMBOLS[i], fill: COLOURS[i], fillOpacity: 0.65 }),
+        Plot.dot(points(s), {
+          x: "x",
+          y: "y",
+          r: 3.5,
+          symbol: SYMBOLS[i],
+          fill: COLOURS[i],
+          fillOpacity: 0.65,
+        }),
       ),
     }));
   }
@@ -166,5 +200,22 @@ const charts = (() => {
     }));
   }
 
-  return { make, brief, figure, lines, bars, scatter, reliability, reliabilityMarks, axis, ring, diagonal, percent, COLOURS, DASHES, UNIT, GRID };
+  return {
+    make,
+    brief,
+    figure,
+    lines,
+    bars,
+    scatter,
+    reliability,
+    reliabilityMarks,
+    axis,
+    ring,
+    diagonal,
+    percent,
+    COLOURS,
+    DASHES,
+    UNIT,
+    GRID,
+  };
 })();

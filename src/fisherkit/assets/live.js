@@ -1,169 +1,23 @@
 "use strict";
-/* The live part: scores of left-out rows, counted anew for every position of the sliders.
- *
- * A score is stored as its level, the number of edges below it; a threshold is the position of an
- * edge. `level > position` is `score > threshold`, exactly, so counts equal those in Python. */
+/* The live part: sliders, and all that follows from their positions. Numbers are set at once, with
+ * their exact values in `data-value`; figures are drawn in the next frame. */
 const live = (() => {
-  const { make, brief, figure, axis, ring, diagonal, percent, reliabilityMarks, COLOURS, DASHES, UNIT, GRID } = charts;
+  const {
+    make,
+    brief,
+    figure,
+    axis,
+    ring,
+    diagonal,
+    percent,
+    reliabilityMarks,
+    COLOURS,
+    DASHES,
+    UNIT,
+    GRID,
+  } = charts;
 
-  function unpack(text, Type) {
-    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    return new Type(bytes.buffer);
-  }
-
-  /** Wilson's 95 % interval. */
-  function wilson(k, n) {
-    const z = 1.959963984540054;
-    const p = k / n;
-    const centre = (p + (z * z) / (2 * n)) / (1 + (z * z) / n);
-    const half = (z * Math.sqrt((p * (1 - p)) / n + (z * z) / (4 * n * n))) / (1 + (z * z) / n);
-    return [Math.max(0, centre - half), Math.min(1, centre + half)];
-  }
-
-  /** Two classes: everything that a threshold and a mu decide. */
-  class Scores {
-    constructor(data) {
-      this.data = data;
-      this.n = data.rows;
-      this.labels = unpack(data.labels, Uint8Array);
-      this.levels = unpack(data.levels, Uint16Array);
-      this.edges = unpack(data.edges, Float32Array);
-      this.steps = this.levels.length / this.n;
-      this.cache = [];
-    }
-
-    /** Rows of each class at every level, for one mu. */
-    histogram(step) {
-      if (!this.cache[step]) {
-        const counts = [0, 1].map(() => new Uint32Array(this.edges.length + 1));
-        for (let i = 0; i < this.n; i++) counts[this.labels[i]][this.levels[step * this.n + i]]++;
-        const upTo = counts.map((c) => {
-          let sum = 0;
-          return Uint32Array.from(c, (v) => (sum += v));
-        });
-        this.cache[step] = { counts, upTo };
-      }
-      return this.cache[step];
-    }
-
-    /** Hits, misses, false alarms and correct rejections at one threshold. */
-    confusion(step, stop) {
-      const { upTo } = this.histogram(step);
-      const level = this.data.stopLevels[stop];
-      const last = this.edges.length;
-      const [below0, below1] = [upTo[0][level], upTo[1][level]];
-      return { tn: below0, fp: upTo[0][last] - below0, fn: below1, tp: upTo[1][last] - below1 };
-    }
-
-    error(step, stop) {
-      const { fp, fn } = this.confusion(step, stop);
-      return (fp + fn) / this.n;
-    }
-
-    /** ROC and precision-recall curves, with the areas under them; ties are one step. */
-    curves(step) {
-      const { counts, upTo } = this.histogram(step);
-      const last = this.edges.length;
-      const [negatives, positives] = [upTo[0][last], upTo[1][last]];
-      const roc = [{ x: 0, y: 0 }];
-      const pr = [];
-      let [fp, tp, area, average] = [0, 0, 0, 0];
-      for (let level = last; level >= 0; level--) {
-        const [a, b] = [counts[0][level], counts[1][level]];
-        if (!a && !b) continue;
-        area += (a * (tp + tp + b)) / (2 * negatives * positives);
-        fp += a;
-        tp += b;
-        average += ((b / positives) * tp) / (tp + fp);
-        roc.push({ x: fp / negatives, y: tp / positives });
-        pr.push({ x: tp / positives, y: tp / (tp + fp) });
-      }
-      return { roc: thin(roc), pr: thin(pr), area, average };
-    }
-
-    /** Log-odds in the middle of a level. */
-    value(level) {
-      const last = this.edges.length - 1;
-      return (this.edges[Math.max(0, level - 1)] + this.edges[Math.min(last, level)]) / 2;
-    }
-
-    /** Ten bins of stated probability: how often was it true? */
-    reliability(step) {
-      const { counts } = this.histogram(step);
-      const bounds = [-1, ...this.data.binLevels, this.edges.length];
-      const dots = [];
-      for (let b = 0; b + 1 < bounds.length; b++) {
-        let [n, hits, sum] = [0, 0, 0];
-        for (let level = bounds[b] + 1; level <= bounds[b + 1]; level++) {
-          const rows = counts[0][level] + counts[1][level];
-          if (!rows) continue;
-          n += rows;
-          hits += counts[1][level];
-          sum += rows / (1 + Math.exp(-this.value(level)));
-        }
-        if (n) dots.push({ x: sum / n, y: hits / n, n, range: wilson(hits, n) });
-      }
-      return dots;
-    }
-
-    /** Bins of log-odds between two bounds; the first and last hold what lies beyond. */
-    projections(step, low, high, bins = 36) {
-      const { counts } = this.histogram(step);
-      const width = (high - low) / bins;
-      const rows = d3.range(bins).map((b) => ({ x1: low + b * width, x2: low + (b + 1) * width, n: [0, 0] }));
-      for (let level = 0; level <= this.edges.length; level++) {
-        if (!counts[0][level] && !counts[1][level]) continue;
-        const b = Math.floor((this.value(level) - low) / width);
-        const bin = rows[Math.min(bins - 1, Math.max(0, b))];
-        bin.n[0] += counts[0][level];
-        bin.n[1] += counts[1][level];
-      }
-      return rows;
-    }
-
-    /** Log-odds between which 99 % of the rows lie. */
-    spread(step) {
-      const { counts } = this.histogram(step);
-      let sum = 0;
-      let [low, high] = [null, 0];
-      counts[0].forEach((c, level) => {
-        sum += c + counts[1][level];
-        if (low === null && sum > 0.005 * this.n) low = level;
-        if (sum <= 0.995 * this.n) high = level + 1;
-      });
-      return [Math.min(-1, this.value(low)), Math.max(1, this.value(high))];
-    }
-  }
-
-  /** More than two classes: the class decided at every mu. */
-  class Decisions {
-    constructor(data, classes) {
-      this.n = data.rows;
-      const labelled = atob(data.labels).length === this.n ? Uint8Array : Uint16Array;
-      this.labels = unpack(data.labels, labelled);
-      this.decided = unpack(data.decided, classes <= 256 ? Uint8Array : Uint16Array);
-      this.steps = this.decided.length / this.n;
-      this.classes = classes;
-    }
-
-    /** Rows by true class and class decided. */
-    confusion(step) {
-      const table = Array.from({ length: this.classes }, () => new Array(this.classes).fill(0));
-      for (let i = 0; i < this.n; i++) table[this.labels[i]][this.decided[step * this.n + i]]++;
-      return table;
-    }
-
-    error(step) {
-      let wrong = 0;
-      for (let i = 0; i < this.n; i++) wrong += this.labels[i] !== this.decided[step * this.n + i];
-      return wrong / this.n;
-    }
-  }
-
-  const thin = (points, most = 400) => {
-    const every = Math.ceil(points.length / most);
-    return points.filter((_, i) => i % every === 0 || i === points.length - 1);
-  };
+  const { Scores, Decisions, wilson } = counting;
 
   /** A labelled slider; `show(position)` gives the words beside it. */
   function slider(name, label, help, count, start, show) {
@@ -179,8 +33,20 @@ const live = (() => {
     };
     update();
     const title = make("label", { htmlFor: name, textContent: label });
-    const node = make("div", { className: "slider" }, make("div", { className: "row" }, title, words), input, hint);
-    return { node, input, update, set: (v) => ((input.value = v), update()), get: () => +input.value };
+    const node = make(
+      "div",
+      { className: "slider" },
+      make("div", { className: "row" }, title, words),
+      input,
+      hint,
+    );
+    return {
+      node,
+      input,
+      update,
+      set: (v) => ((input.value = v), update()),
+      get: () => +input.value,
+    };
   }
 
   /** A named number whose exact value is kept beside the one shown. */
@@ -204,11 +70,15 @@ const live = (() => {
 
   const rate = (k, n) => (n ? `${((100 * k) / n).toFixed(1)}\u00a0%` : "none");
   const whole = (v) => v.toLocaleString("en");
-  const within = (k, n) => `${wilson(k, n).map((v) => (100 * v).toFixed(1)).join(" to ")}\u00a0%`;
+  const within = (k, n) =>
+    `${wilson(k, n)
+      .map((v) => (100 * v).toFixed(1))
+      .join(" to ")}\u00a0%`;
 
   function muSlider(data, apply) {
     if (!data.logMu) return null;
-    const show = (i) => `${(10 ** data.logMu[i]).toPrecision(3)}${i === data.chosen ? " (chosen)" : ""}`;
+    const show = (i) =>
+      `${(10 ** data.logMu[i]).toPrecision(3)}${i === data.chosen ? " (chosen)" : ""}`;
     const node = slider(
       "mu",
       "Smoothness (mu)",
@@ -223,7 +93,8 @@ const live = (() => {
 
   function pathFigure(data, error, step) {
     const y = { label: "error of left-out rows", percent: true };
-    const note = "Error for every smoothness, at the threshold in use. The ring is where the slider stands, the dashed line the model's own choice.";
+    const note =
+      "Error for every smoothness, at the threshold in use. The ring is where the slider stands, the dashed line the model's own choice.";
     return figure({ title: "Error against smoothness", note }, () => {
       const line = data.logMu.map((x, i) => ({ x, y: error(i) }));
       return {
@@ -244,7 +115,8 @@ const live = (() => {
     const middle = (data.stops.length - 1) / 2;
     const even = (data.costs.length - 1) / 2;
     const chance = (stop) => 1 / (1 + Math.exp(-data.stops[stop]));
-    const certainty = (p) => `${p < 0.1 || p > 0.9 ? (100 * p).toFixed(1) : Math.round(100 * p)}\u00a0%`;
+    const certainty = (p) =>
+      `${p < 0.1 || p > 0.9 ? (100 * p).toFixed(1) : Math.round(100 * p)}\u00a0%`;
 
     const threshold = slider(
       "threshold",
@@ -277,7 +149,9 @@ const live = (() => {
     const spent = reading("spent", "Cost per 100 rows, in false alarms");
     const area = reading("area", "Area under the ROC curve");
     const average = reading("average", "Average precision");
-    const cells = Object.fromEntries(["tn", "fp", "fn", "tp"].map((id) => [id, make("td", { id })]));
+    const cells = Object.fromEntries(
+      ["tn", "fp", "fn", "tp"].map((id) => [id, make("td", { id })]),
+    );
     const matrix = make(
       "table",
       { className: "confusion" },
@@ -285,13 +159,32 @@ const live = (() => {
       make(
         "thead",
         {},
-        make("tr", {}, make("td"), ...names.map((n) => make("th", { scope: "col" }, "answer ", make("b", { textContent: n })))),
+        make(
+          "tr",
+          {},
+          make("td"),
+          ...names.map((n) =>
+            make("th", { scope: "col" }, "answer ", make("b", { textContent: n })),
+          ),
+        ),
       ),
       make(
         "tbody",
         {},
-        make("tr", {}, make("th", { scope: "row" }, "truly ", make("b", { textContent: names[0] })), cells.tn, cells.fp),
-        make("tr", {}, make("th", { scope: "row" }, "truly ", make("b", { textContent: names[1] })), cells.fn, cells.tp),
+        make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, "truly ", make("b", { textContent: names[0] })),
+          cells.tn,
+          cells.fp,
+        ),
+        make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, "truly ", make("b", { textContent: names[1] })),
+          cells.fn,
+          cells.tp,
+        ),
       ),
     );
     const kinds = { tn: "right", fp: "false alarm", fn: "missed", tp: "right" };
@@ -310,20 +203,46 @@ const live = (() => {
         y: axis({ label: y, percent: true }, UNIT),
         marks: [
           ...extra(),
-          Plot.line(curves[kind], { x: "x", y: "y", stroke: COLOURS[0], strokeWidth: 2.4, curve: kind === "roc" ? "linear" : "step-before" }),
+          Plot.line(curves[kind], {
+            x: "x",
+            y: "y",
+            stroke: COLOURS[0],
+            strokeWidth: 2.4,
+            curve: kind === "roc" ? "linear" : "step-before",
+          }),
           ring(here()[kind]),
         ],
       }));
     const share = () => scores.histogram(0).upTo[1][scores.edges.length] / scores.n;
     const figures = [
       projections(),
-      curve("roc", "ROC: false alarms against hits", `false alarms (share of ${no})`, `hits (share of ${yes})`, "The ring is the threshold in use; the dashed line is guessing.", () => [diagonal()]),
-      curve("pr", "Precision and recall", `recall (share of ${yes} found)`, `precision of ${yes}`, "The dashed line is what guessing gives.", () => [Plot.ruleY([share()], { stroke: "var(--muted)", strokeDasharray: "3 4" })]),
-      figure({ title: "Reliability: can the probabilities be trusted?", note: `Dots on the line: of rows given 80 % for ${yes}, 80 % are. Bars are 95 % intervals.` }, () => ({
-        x: axis({ label: `stated probability of ${yes}`, percent: true }, UNIT),
-        y: axis({ label: `share that are ${yes}`, percent: true }, UNIT),
-        marks: reliabilityMarks(scores.reliability(step())),
-      })),
+      curve(
+        "roc",
+        "ROC: false alarms against hits",
+        `false alarms (share of ${no})`,
+        `hits (share of ${yes})`,
+        "The ring is the threshold in use; the dashed line is guessing.",
+        () => [diagonal()],
+      ),
+      curve(
+        "pr",
+        "Precision and recall",
+        `recall (share of ${yes} found)`,
+        `precision of ${yes}`,
+        "The dashed line is what guessing gives.",
+        () => [Plot.ruleY([share()], { stroke: "var(--muted)", strokeDasharray: "3 4" })],
+      ),
+      figure(
+        {
+          title: "Reliability: can the probabilities be trusted?",
+          note: `Dots on the line: of rows given 80 % for ${yes}, 80 % are. Bars are 95 % intervals.`,
+        },
+        () => ({
+          x: axis({ label: `stated probability of ${yes}`, percent: true }, UNIT),
+          y: axis({ label: `share that are ${yes}`, percent: true }, UNIT),
+          marks: reliabilityMarks(scores.reliability(step())),
+        }),
+      ),
       costFigure(),
     ];
     if (mu) figures.push(pathFigure(data, (i) => scores.error(i, threshold.get()), step));
@@ -334,7 +253,14 @@ const live = (() => {
       return figure({ title: "Projections of the two classes", note, names, kind: "box" }, () => {
         const rows = scores.projections(step(), low, high);
         const bar = (c, sign) =>
-          Plot.rectY(rows, { x1: "x1", x2: "x2", y1: 0, y2: (d) => sign * d.n[c], fill: COLOURS[c], inset: 0.5 });
+          Plot.rectY(rows, {
+            x1: "x1",
+            x2: "x2",
+            y1: 0,
+            y2: (d) => sign * d.n[c],
+            fill: COLOURS[c],
+            inset: 0.5,
+          });
         return {
           x: axis({ label: `log-odds of ${yes}` }, { ticks: 7 }),
           y: axis({ label: "rows" }, { ...GRID, tickFormat: (v) => whole(Math.abs(v)) }),
@@ -342,20 +268,38 @@ const live = (() => {
             bar(0, -1),
             bar(1, 1),
             Plot.ruleY([0]),
-            Plot.ruleX([data.stops[threshold.get()]], { stroke: "var(--mark)", strokeWidth: 2, strokeDasharray: "5 4", clip: true }),
+            Plot.ruleX([data.stops[threshold.get()]], {
+              stroke: "var(--mark)",
+              strokeWidth: 2,
+              strokeDasharray: "5 4",
+              clip: true,
+            }),
           ],
         };
       });
     }
 
     function costFigure() {
-      const note = "The lower the better, at the price of a missed row set above. The ring is the threshold in use.";
+      const note =
+        "The lower the better, at the price of a missed row set above. The ring is the threshold in use.";
       return figure({ title: "Cost of the mistakes", note }, () => {
         const line = data.stops.map((x, stop) => ({ x: chance(stop), y: price(stop) }));
         return {
-          x: axis({ label: `threshold on the probability of ${yes}`, percent: true }, { domain: [0, 1], ticks: 5 }),
+          x: axis(
+            { label: `threshold on the probability of ${yes}`, percent: true },
+            { domain: [0, 1], ticks: 5 },
+          ),
           y: axis({ label: "cost per 100 rows (false alarms)" }, { ...GRID, zero: true }),
-          marks: [Plot.line(line, { x: "x", y: "y", stroke: COLOURS[0], strokeWidth: 2.4, strokeDasharray: DASHES[0] }), ring([line[threshold.get()]])],
+          marks: [
+            Plot.line(line, {
+              x: "x",
+              y: "y",
+              stroke: COLOURS[0],
+              strokeWidth: 2.4,
+              strokeDasharray: DASHES[0],
+            }),
+            ring([line[threshold.get()]]),
+          ],
         };
       });
     }
@@ -372,7 +316,10 @@ const live = (() => {
       const stop = threshold.get();
       const c = scores.confusion(step(), stop);
       const wrong = c.fp + c.fn;
-      error.set(wrong / scores.n, `${rate(wrong, scores.n)} (${whole(wrong)} of ${whole(scores.n)})`);
+      error.set(
+        wrong / scores.n,
+        `${rate(wrong, scores.n)} (${whole(wrong)} of ${whole(scores.n)})`,
+      );
       interval.set(wilson(wrong, scores.n).join(" "), within(wrong, scores.n));
       recall.set(c.tp / (c.tp + c.fn), rate(c.tp, c.tp + c.fn));
       precision.set(c.tp / (c.tp + c.fp), rate(c.tp, c.tp + c.fp));
@@ -393,7 +340,11 @@ const live = (() => {
       threshold.set(middle - 4 * (cost.get() - even));
       apply();
     });
-    const reset = make("button", { type: "button", id: "reset", textContent: "Back to the model's own settings" });
+    const reset = make("button", {
+      type: "button",
+      id: "reset",
+      textContent: "Back to the model's own settings",
+    });
     reset.addEventListener("click", () => {
       threshold.set(middle);
       cost.set(even);
@@ -409,7 +360,10 @@ const live = (() => {
     cell.dataset.value = count;
     cell.className = right ? "right" : "wrong";
     cell.style.setProperty("--share", `${truth ? Math.round((100 * count) / truth) : 0}%`);
-    cell.replaceChildren(make("b", { textContent: whole(count) }), kind ? make("small", { textContent: kind }) : "");
+    cell.replaceChildren(
+      make("b", { textContent: whole(count) }),
+      kind ? make("small", { textContent: kind }) : "",
+    );
   }
 
   function many(data, names) {
@@ -419,15 +373,38 @@ const live = (() => {
     const error = reading("error", "Error");
     const interval = reading("interval", "95 % interval of the error");
     const totals = decisions.confusion(data.chosen).map((row) => d3.sum(row));
-    const shown = d3.sort(d3.range(names.length), (c) => -totals[c]).slice(0, 30).sort(d3.ascending);
+    const shown = d3
+      .sort(d3.range(names.length), (c) => -totals[c])
+      .slice(0, 30)
+      .sort(d3.ascending);
     const cells = shown.map((t) => shown.map((d) => make("td", { id: `cell-${t}-${d}` })));
-    const few = shown.length < names.length ? ` (the ${shown.length} largest of ${names.length} classes)` : "";
+    const few =
+      shown.length < names.length
+        ? ` (the ${shown.length} largest of ${names.length} classes)`
+        : "";
     const matrix = make(
       "table",
       { className: "confusion many" },
-      make("caption", { textContent: `Confusion matrix: true class in rows, answer in columns${few}` }),
-      make("thead", {}, make("tr", {}, make("td"), ...shown.map((c) => make("th", { scope: "col", textContent: names[c] })))),
-      make("tbody", {}, ...shown.map((c, i) => make("tr", {}, make("th", { scope: "row", textContent: names[c] }), ...cells[i]))),
+      make("caption", {
+        textContent: `Confusion matrix: true class in rows, answer in columns${few}`,
+      }),
+      make(
+        "thead",
+        {},
+        make(
+          "tr",
+          {},
+          make("td"),
+          ...shown.map((c) => make("th", { scope: "col", textContent: names[c] })),
+        ),
+      ),
+      make(
+        "tbody",
+        {},
+        ...shown.map((c, i) =>
+          make("tr", {}, make("th", { scope: "row", textContent: names[c] }), ...cells[i]),
+        ),
+      ),
     );
     const figures = mu ? [pathFigure(data, (i) => decisions.error(i), step)] : [];
 
@@ -435,14 +412,23 @@ const live = (() => {
       mu?.update();
       const table = decisions.confusion(step());
       const wrong = decisions.n - d3.sum(table, (row, i) => row[i]);
-      error.set(wrong / decisions.n, `${rate(wrong, decisions.n)} (${whole(wrong)} of ${whole(decisions.n)})`);
+      error.set(
+        wrong / decisions.n,
+        `${rate(wrong, decisions.n)} (${whole(wrong)} of ${whole(decisions.n)})`,
+      );
       interval.set(wilson(wrong, decisions.n).join(" "), within(wrong, decisions.n));
-      shown.forEach((t, i) => shown.forEach((d, j) => fill(cells[i][j], table[t][d], totals[t], t === d)));
+      shown.forEach((t, i) =>
+        shown.forEach((d, j) => fill(cells[i][j], table[t][d], totals[t], t === d)),
+      );
       redraw(figures);
     }
 
     apply();
-    const reset = make("button", { type: "button", id: "reset", textContent: "Back to the model's own setting" });
+    const reset = make("button", {
+      type: "button",
+      id: "reset",
+      textContent: "Back to the model's own setting",
+    });
     reset.addEventListener("click", () => (mu.set(data.chosen), apply()));
     return panel([mu], mu ? reset : null, [error, interval], matrix, figures);
   }
@@ -450,16 +436,29 @@ const live = (() => {
   function panel(sliders, reset, numbers, matrix, figures) {
     const controls = sliders.filter(Boolean).map((s) => s.node);
     return [
-      controls.length ? make("div", { className: "controls", role: "group", "aria-label": "Settings" }, ...controls, reset) : null,
+      controls.length
+        ? make(
+            "div",
+            { className: "controls", role: "group", "aria-label": "Settings" },
+            ...controls,
+            reset,
+          )
+        : null,
       make(
         "div",
         { className: "outcome", role: "region", "aria-label": "Outcome", "aria-live": "off" },
         make("dl", { className: "numbers" }, ...numbers.map((n) => make("div", {}, ...n.nodes))),
-        make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Confusion matrix" }, matrix),
+        make(
+          "div",
+          { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Confusion matrix" },
+          matrix,
+        ),
       ),
       make("div", { className: "figures" }, ...figures),
     ].filter(Boolean);
   }
 
-  return { Scores, build: (data, names) => (names.length === 2 ? binary(data, names) : many(data, names)) };
+  return {
+    build: (data, names) => (names.length === 2 ? binary(data, names) : many(data, names)),
+  };
 })();

@@ -6,15 +6,26 @@
 
   function table(block) {
     const from = block.numbers ?? Infinity;
-    const cell = (text, i, tag = "td") => make(tag, { textContent: text, className: i >= from ? "number" : "" });
+    const cell = (text, i, tag = "td") =>
+      make(tag, { textContent: text, className: i >= from ? "number" : "" });
     const head = block.head.map((text, i) => {
       const node = cell(text, i, "th");
       node.scope = "col";
       return node;
     });
     const rows = block.rows.map((row) => make("tr", {}, ...row.map((text, i) => cell(text, i))));
-    const node = make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
-    const box = { className: "scroll", tabIndex: 0, role: "region", "aria-label": block.title ?? "Table" };
+    const node = make(
+      "table",
+      {},
+      make("thead", {}, make("tr", {}, ...head)),
+      make("tbody", {}, ...rows),
+    );
+    const box = {
+      className: "scroll",
+      tabIndex: 0,
+      role: "region",
+      "aria-label": block.title ?? "Table",
+    };
     return make(
       "div",
       { className: "table" },
@@ -35,7 +46,13 @@
     );
 
   const list = (className, rows) =>
-    make("dl", { className }, ...rows.map(([a, b]) => make("div", {}, make("dt", { textContent: a }), make("dd", { textContent: b }))));
+    make(
+      "dl",
+      { className },
+      ...rows.map(([a, b]) =>
+        make("div", {}, make("dt", { textContent: a }), make("dd", { textContent: b })),
+      ),
+    );
 
   const draw = {
     text: (b) => make("p", { textContent: b.text }),
@@ -76,6 +93,8 @@
   const contents = document.getElementById("contents");
   for (const section of page.sections) {
     main.append(build(section));
-    contents.append(make("li", {}, make("a", { href: `#${section.id}`, textContent: section.title })));
+    contents.append(
+      make("li", {}, make("a", { href: `#${section.id}`, textContent: section.title })),
+    );
   }
 })();
