@@ -144,10 +144,11 @@ def _mu_path(found: Any) -> Block:
         "type": "lines",
         "title": "The regularisation path",
         "series": series,
-        "x": {"label": "log10 of mu (in units of tr(G)/n): from wiggly to smooth"},
-        "y": {"label": f"{_criterion(found)} on rows left out", "top": top},
+        "x": {"label": "log10 of mu (in units of tr(G)/n)"},
+        "y": {"label": _criterion(found), "top": top},
         "marks": [{"x": float(np.log10(found.mu / found.unit)), "y": found.value}],
-        "note": "Every model priced: lower is better, and the ring marks the one chosen. Little "
+        "note": "Every model priced on rows left out: lower is better, and the ring marks the one "
+        "chosen. Little "
         "regularisation (left) follows single rows, much (right) smooths everything away."
         + (" Grey: other kernel widths." if len(series) > 1 else ""),
     }

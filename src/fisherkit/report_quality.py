@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import log_loss, precision_recall_curve, roc_auc_score, roc_curve
 
+from fisherkit.coding import winners
 from fisherkit.left_out import how_left_out
 from fisherkit.report_blocks import MOST_CURVES, Block, between, percent, section, series_of, text
 from fisherkit.report_scores import thinned, wilson
@@ -27,7 +28,7 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[s
     classes = training.model[-1].classes_
     n = len(index)
     known = np.all(np.isfinite(logits), axis=1)
-    wrong = int(np.sum(_decided(logits[known]) != index[known]))
+    wrong = int(np.sum(winners(logits[known]) != index[known]))
     judged = int(np.sum(known))
     folds = isinstance(training.model[-1], ExpansionMixin)
     kind = "Cross-validation" if folds else "Leave-one-out"
@@ -114,10 +115,6 @@ def _held_out_card(training: Training) -> Block:
     }
 
 
-def _decided(logits: np.ndarray) -> np.ndarray:
-    return (logits[:, 0] > 0).astype(int) if logits.shape[1] == 1 else np.argmax(logits, axis=1)
-
-
 def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[str, Any] | None:
     """One class against the others, and reliability, for more than two classes."""
     if logits.shape[1] == 1:
@@ -169,7 +166,7 @@ def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[st
             "title": "Precision and recall",
             "series": pr,
             "x": {"label": "recall (share of the class found)", "percent": True},
-            "y": {"label": "precision (share of answers that are right)", "percent": True},
+            "y": {"label": "precision (answers that are right)", "percent": True},
             "square": True,
             "note": "The closer to the upper right corner, the better.",
         },
