@@ -43,7 +43,8 @@ def chosen(training: Training) -> dict[str, Any]:
     """Method, settings, the search behind them and how features were prepared."""
     model = training.model[-1]
     rows = [["Method", METHODS[training.method]], *_settings(model)]
-    rows += [["Fitted in", f"{training.seconds:.3g} s"], ["fisherkit", version("fisherkit")]]
+    rows.append(["Fitted in", f"{training.seconds:.3g} s"])
+    rows.append(["Version", f"fisherkit {version('fisherkit')}"])
     return section(
         "What was fitted and chosen",
         "The settings in use, and how the search for them went.",
@@ -126,9 +127,9 @@ def _search(model: Any) -> list[Block]:
 def _mu_path(found: Any) -> Block:
     """The criterion against mu, for the width chosen and, in grey, for the others."""
     path = found.path
-    finite = path["gamma"][np.isfinite(path["gamma"])]
+    widths = np.unique(path["gamma"][np.isfinite(path["gamma"])])
     series = []
-    for gamma in np.unique(finite) if len(finite) else [np.nan]:
+    for gamma in widths if len(widths) else [np.nan]:
         own = path if np.isnan(gamma) else path[path["gamma"] == gamma]
         last = dict(zip(own["mu"].tolist(), own["value"].tolist(), strict=True))
         mus = sorted(last)
@@ -139,7 +140,8 @@ def _mu_path(found: Any) -> Block:
             | {"faint": not here}
         )
     series.sort(key=lambda s: not s["faint"])
-    top = min(float(np.max(path["value"])), 4 * found.value) if found.value > 0 else None
+    finite = path["value"][np.isfinite(path["value"])]
+    top = min(float(np.max(finite)), max(4 * found.value, float(np.quantile(finite, 0.25))))
     return {
         "type": "lines",
         "title": "The regularisation path",

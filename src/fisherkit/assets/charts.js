@@ -8,7 +8,9 @@ const charts = (() => {
   const DASHES = ["", "6 3", "2 3", "9 3 2 3", "12 4", "1 4", "4 2 1 2"];
   const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "wye", "cross"];
   const percent = (v) => `${+(100 * v).toFixed(1)}\u00a0%`;
-  const brief = (name, most = 16) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
+  /** A name shortened in its middle: beginnings and ends tell names apart. */
+  const brief = (name, most = 18) =>
+    name.length > most ? `${name.slice(0, most - 8)}…${name.slice(-7)}` : name;
 
   /** An element with properties, and children that are nodes or text (never markup). */
   function make(tag, properties = {}, ...children) {
@@ -83,7 +85,7 @@ const charts = (() => {
     label: a.label,
     labelArrow: "none",
     labelAnchor: "center",
-    tickFormat: a.percent ? percent : undefined,
+    tickFormat: a.percent ? percent : d3.format("~g"),
     ...extra,
   });
   const points = (s) => s.x.map((x, i) => ({ x, y: s.y[i], low: s.low?.[i], high: s.high?.[i] }));

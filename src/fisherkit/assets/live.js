@@ -94,7 +94,7 @@ const live = (() => {
   function pathFigure(data, error, step) {
     const y = { label: "error of left-out rows", percent: true };
     const note =
-      "Error for every smoothness, at the threshold in use. The ring is where the slider stands, the dashed line the model's own choice.";
+      "Error for every smoothness, other settings as above. The ring is where the slider stands, the dashed line the model's own choice.";
     return figure({ title: "Error against smoothness", note }, () => {
       const line = data.logMu.map((x, i) => ({ x, y: error(i) }));
       return {
@@ -382,29 +382,15 @@ const live = (() => {
       shown.length < names.length
         ? ` (the ${shown.length} largest of ${names.length} classes)`
         : "";
+    const heading = (c, scope) =>
+      make("th", { scope, title: names[c], textContent: brief(names[c]) });
+    const title = `Confusion matrix: true class in rows, answer in columns${few}`;
     const matrix = make(
       "table",
       { className: "confusion many" },
-      make("caption", {
-        textContent: `Confusion matrix: true class in rows, answer in columns${few}`,
-      }),
-      make(
-        "thead",
-        {},
-        make(
-          "tr",
-          {},
-          make("td"),
-          ...shown.map((c) => make("th", { scope: "col", textContent: names[c] })),
-        ),
-      ),
-      make(
-        "tbody",
-        {},
-        ...shown.map((c, i) =>
-          make("tr", {}, make("th", { scope: "row", textContent: names[c] }), ...cells[i]),
-        ),
-      ),
+      make("caption", { textContent: title }),
+      make("thead", {}, make("tr", {}, make("td"), ...shown.map((c) => heading(c, "col")))),
+      make("tbody", {}, ...shown.map((c, i) => make("tr", {}, heading(c, "row"), ...cells[i]))),
     );
     const figures = mu ? [pathFigure(data, (i) => decisions.error(i), step)] : [];
 
@@ -446,7 +432,12 @@ const live = (() => {
         : null,
       make(
         "div",
-        { className: "outcome", role: "region", "aria-label": "Outcome", "aria-live": "off" },
+        {
+          className: matrix.rows.length > 6 ? "outcome tall" : "outcome",
+          role: "region",
+          "aria-label": "Outcome",
+          "aria-live": "off",
+        },
         make("dl", { className: "numbers" }, ...numbers.map((n) => make("div", {}, ...n.nodes))),
         make(
           "div",
