@@ -83,7 +83,7 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
 def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict[str, Any]:
     """All that the page says and shows: a title and sections."""
     model = training.model[-1]
-    index = np.searchsorted(model.classes_, training.y)
+    index = np.searchsorted(model.classes_, np.asarray(training.y))
     logits = left_out_logits(model)
     path, chosen, log_mu, coordinates = logits[:, :, None], 0, None, None
     if isinstance(model, KernelFisherClassifier):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 
 from fisherkit.report_scores import wilson
 from fisherkit.training import Training
@@ -57,25 +58,21 @@ def rows_table(
     training: Training, rows: np.ndarray, head: list[str], cells: list[list[str]], numbers: int
 ) -> Block:
     """Rows of the data by number, with ``cells`` and some of their columns."""
-    columns = list(training.X.columns[:_SHOWN])
-    values = training.X.iloc[rows][columns]
-    names = training.X.index[rows]
+    values = training.X.iloc[rows, :_SHOWN]
     return {
         "type": "table",
-        "head": ["row", *head, *(str(c) for c in columns)],
+        "head": ["row", *head, *(str(c) for c in values.columns)],
         "rows": [
-            [str(name), *cell, *(_cell(v) for v in row)]
-            for name, cell, row in zip(
-                names, cells, values.itertuples(index=False, name=None), strict=True
-            )
+            [str(row[0]), *cell, *(_cell(v) for v in row[1:])]
+            for cell, row in zip(cells, values.itertuples(name=None), strict=True)
         ],
         "numbers": numbers,
-        "note": "Rows are counted from 0."
+        "note": "Rows are numbered as in the table, from 0."
         + (f" The first {_SHOWN} columns are shown." if training.X.shape[1] > _SHOWN else ""),
     }
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "missing" if np.isnan(value) else number(value)
-    return "missing" if value is None else str(value)
+    if pd.isna(value):
+        return "missing"
+    return number(value) if isinstance(value, float) else str(value)

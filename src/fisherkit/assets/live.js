@@ -61,11 +61,17 @@ const live = (() => {
     };
   }
 
+  /** What screen readers say after a slider has moved. */
+  const heard = make("p", { className: "heard", role: "status" });
+
   /** Draw in the next frame, once however many events came before it; numbers never wait. */
   let waiting = 0;
-  function redraw(figures) {
+  function redraw(figures, error) {
     cancelAnimationFrame(waiting);
-    waiting = requestAnimationFrame(() => figures.forEach((f) => f.redraw()));
+    waiting = requestAnimationFrame(() => {
+      heard.textContent = `Error ${error}`;
+      figures.forEach((f) => f.redraw());
+    });
   }
 
   const rate = (k, n) => (n ? `${((100 * k) / n).toFixed(1)}\u00a0%` : "none");
@@ -332,7 +338,7 @@ const live = (() => {
         const truth = id === "tn" || id === "fp" ? c.tn + c.fp : c.fn + c.tp;
         fill(cell, c[id], truth, kinds[id] === "right", kinds[id]);
       }
-      redraw(figures);
+      redraw(figures, rate(wrong, scores.n));
     }
 
     threshold.input.addEventListener("input", apply);
@@ -406,7 +412,7 @@ const live = (() => {
       shown.forEach((t, i) =>
         shown.forEach((d, j) => fill(cells[i][j], table[t][d], totals[t], t === d)),
       );
-      redraw(figures);
+      redraw(figures, rate(wrong, decisions.n));
     }
 
     apply();
@@ -436,7 +442,6 @@ const live = (() => {
           className: matrix.rows.length > 6 ? "outcome tall" : "outcome",
           role: "region",
           "aria-label": "Outcome",
-          "aria-live": "off",
         },
         make("dl", { className: "numbers" }, ...numbers.map((n) => make("div", {}, ...n.nodes))),
         make(
@@ -445,6 +450,7 @@ const live = (() => {
           matrix,
         ),
       ),
+      heard,
       make("div", { className: "figures" }, ...figures),
     ].filter(Boolean);
   }
