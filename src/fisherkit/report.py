@@ -42,6 +42,17 @@ SCRIPTS = (
     "page.js",
 )
 
+# By whether there are two classes, and whether there is a path over mu.
+INTRODUCTIONS = {
+    (True, True): "Move the sliders to change how sure the model must be, what a mistake costs, or "
+    "how smooth the model is.",
+    (True, False): "Move the sliders to change how sure the model must be, and what a mistake "
+    "costs. This method has no path over mu to slide along.",
+    (False, True): "Move the slider to change how smooth the model is.",
+    (False, False): "This method has no path over mu, and several classes have no single "
+    "threshold, so there is nothing to slide.",
+}
+
 
 def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
     """The report as HTML, under 3 MB whatever the number of rows.
@@ -57,6 +68,26 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
     Returns
     -------
     str
+
+    Examples
+    --------
+    >>> from sklearn.compose import ColumnTransformer
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import Pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.report import render
+    >>> from fisherkit.training import Training
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> prepare = ColumnTransformer([("numbers", StandardScaler(), list(X.columns))])
+    >>> model = Pipeline([("prepare", prepare), ("classify", KernelFisherClassifier())])
+    >>> training = Training(
+    ...     model=model.fit(X, y), X=X, y=y.to_numpy(), target="species", source="iris",
+    ...     method="fisher", held_out=None, code="", notes=(), seconds=0.1,
+    ... )
+    >>> html = render(training)
+    >>> html[:15], len(html) < 3_000_000
+    ('<!doctype html>', True)
     """
     page = describe(training, sample=sample, seed=seed)
     scripts = [_asset(name) for name in SCRIPTS]
@@ -113,27 +144,16 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict
 def _try_it(training: Training, scores: dict[str, Any]) -> dict[str, Any]:
     """The live part, and what its sliders do."""
     classes = [str(c) for c in training.model[-1].classes_]
-    whose = "leave-one-out" if hasattr(training.model[-1], "loo_decision_") else "left-out"
-    knobs = []
-    if len(classes) == 2:
-        knobs.append("how sure the model must be, and what a mistake costs")
-    if scores["logMu"] is not None:
-        knobs.append("how smooth the model is")
-    sliders = "sliders" if len(classes) == 2 else "slider"
-    intro = (
-        f"Move the {sliders} to change {', or '.join(knobs)}. " if knobs else ""
-    ) + f"All numbers are counted at once from {whose} scores, after selection."
+    two, path = len(classes) == 2, scores["logMu"] is not None
+    intro = INTRODUCTIONS[two, path] + " All is counted from left-out scores, after selection."
     note = None
     if scores["rows"] < scores["of"]:
         note = text(
             f"Counted on a random sample of {scores['rows']:,} of {scores['of']:,} rows, with the "
             "class shares of all; the figures at the top of the page use every row."
         )
-    if scores["logMu"] is None and len(classes) > 2:
-        intro += " This method has no path over mu, and several classes no single threshold."
-    elif scores["logMu"] is None:
-        intro += " This method has no path over mu, so there is no slider for it."
-    return section("Try it", intro, note, {"type": "live", "data": scores, "classes": classes})
+    title = "Try it" if two or path else "Mistakes by class"
+    return section(title, intro, note, {"type": "live", "data": scores, "classes": classes})
 
 
 def embedded(page: dict[str, Any]) -> str:
