@@ -23,9 +23,13 @@ LAYERS = [
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
-        *("model_selection", "inspection"),
+        *("model_selection", "inspection", "left_out"),
     ],
-    ["generators", "fetch", "datasets", "loo_plots", "plots", "report"],
+    [
+        *("generators", "fetch", "datasets", "loo_plots", "plots", "training"),
+        *("report", "report_blocks", "report_scores", "report_quality", "report_model"),
+        "report_data",
+    ],
     [
         f"reproduction.{module}"
         for module in (

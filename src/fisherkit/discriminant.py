@@ -82,10 +82,14 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         ``classes_[1]``; otherwise the class farthest out on an axis is on its positive side.
         """
         scores, dtype = self._scores(X, "transform")
+        return _array.cast(self._coordinates(scores), dtype)
+
+    def _coordinates(self, scores: Array) -> Array:
+        """Discriminant coordinates (n, c-1) of scores (n, k)."""
         if scores.shape[1] == 1:
             xp = _array.namespace(scores)
             scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
-        return _array.cast((scores - self._shares) @ self._axes, dtype)
+        return (scores - self._shares) @ self._axes
 
     def predict_set(self, X, confidence=0.9, method="full", *, class_conditional=False):
         """Sets of labels that contain those of new rows with the confidence asked for.

@@ -20,8 +20,8 @@ from fisherkit.conformal import BLOCK, Reach
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Decomposer, Design
 from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
-from fisherkit.ridge import Ridge
-from fisherkit.tune import Problem, Tuned, tune
+from fisherkit.ridge import Ridge, RidgePath
+from fisherkit.tune import Problem, Tuned, accurate_path, tune
 from fisherkit.weights import Weights
 
 PENALTIES = ("rkhs", "coefficients")
@@ -255,6 +255,15 @@ class KernelModel(BaseEstimator):
     def _refit(self) -> Ridge:
         """The fit once more, with its hyper-parameters; one factorisation."""
         return self._fresh_training().tune().ridge
+
+    def _path(self) -> RidgePath:
+        """Fits of all mu at the width of the fit; one decomposition, K is not formed if it is low.
+
+        As accurate at the mu of the fit as the fit itself.
+        """
+        task = self._fresh_training()
+        assert task.mu is not None
+        return accurate_path(task.problem, mu=task.mu, gamma=task.gamma)
 
     def _fresh_training(self) -> Task:
         """A copy of the task: what its Gram matrix keeps must not stay with the estimator."""

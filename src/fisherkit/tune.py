@@ -86,6 +86,12 @@ def tune(
     return tuned
 
 
+def accurate_path(problem: Problem, *, mu: float, gamma: float | None) -> RidgePath:
+    """Every mu on one decomposition, which is as accurate at ``mu`` as a fit there."""
+    found = Decomposer(problem.design).decompose(gamma, _sharp_budget(mu))
+    return RidgePath.of(found.canonical, problem.Y)
+
+
 def _by_cholesky(problem: Problem, mu: float) -> Tuned | None:
     """One Cholesky factorisation at the given mu; ``None`` where rounding spoils it."""
     design, criterion = problem.design, problem.criterion
