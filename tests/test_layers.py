@@ -31,6 +31,8 @@ LAYERS = [
         for module in (
             *("tasks", "splits", "printed", "methods", "studies", "experiments", "figures"),
             *("catalogue", "journal", "runner", "tables", "page", "__init__"),
+            *("trials", "loo_studies", "toy_studies", "canvas", "loo_figures", "toy_figures"),
+            "findings",
         )
     ],
     ["cli_reproduce", "cli"],
