@@ -40,7 +40,11 @@ STUDIES = {
             "seed = trial, 2000 test rows, 10-fold error on 14 x 25 values",
             toy_studies.one_width,
         ),
-        Study("toy-ard", "seed = trial, 2000 test rows, no hyperprior", toy_studies.two_widths),
+        Study(
+            "toy-ard",
+            "seed = trial, 2000 test rows, no hyperprior, revision 2",
+            toy_studies.two_widths,
+        ),
         Study("toy-start", "seed = trial, 2000 test rows, one start", toy_studies.from_start),
         Study("relevances", "split = trial, no hyperprior", toy_studies.relevances),
         Study("projections", "split = trial, 24 bins on -3..3", toy_studies.projections),

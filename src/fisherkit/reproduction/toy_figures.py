@@ -1,8 +1,6 @@
 """Figures of Harrison and Pasupa (2010) and of Peña Centeno and Lawrence (2006)."""
 
-import csv
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -28,6 +26,7 @@ from fisherkit.reproduction.canvas import (
 from fisherkit.reproduction.tasks import Result, Task
 from fisherkit.reproduction.toy_studies import (
     BINS,
+    PARAMETERS,
     PENALTIES,
     STARTS,
     TOYS,
@@ -36,20 +35,13 @@ from fisherkit.reproduction.toy_studies import (
     generalisation_error,
     iterates,
     objective,
+    printed_toys,
     regression_rows,
 )
 from fisherkit.reproduction.trials import by_setting, numbers, options, values
 
 POOR_START = 0.1
 _METHODS = {"BFD": (BLUE, "-"), "KFD": (VERMILION, "--"), "LS-SVM": (GREEN, ":")}
-_PARAMETERS = {
-    "ln_theta1": "$\\theta_1$",
-    "ln_theta5": "$\\theta_5$",
-    "ln_theta2_theta6": "$\\theta_2\\theta_6$",
-    "ln_theta2_theta7": "$\\theta_2\\theta_7$",
-    "ln_theta3_theta6": "$\\theta_3\\theta_6$",
-    "ln_theta3_theta7": "$\\theta_3\\theta_7$",
-}
 
 
 def priors(results: Mapping[Task, Result]) -> Any:
@@ -174,7 +166,7 @@ def poor_start(results: Mapping[Task, Result]) -> Any:
     X, y = TOYS["spiral"](random_state=0)
     scatter(left, X, y)
     _latent_lines(left, X, fit_from(POOR_START, 0).latent)
-    left.set(xlabel="first feature", ylabel="second feature")
+    left.set(xlabel="first feature", ylabel="second feature", aspect="equal")
     found = by_setting(results, "toy-start")
     starts = sorted(found, key=lambda setting: float(options(setting)["theta2"]))
     theta = [float(options(s)["theta2"]) for s in starts]
@@ -196,31 +188,16 @@ def poor_start(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def printed_toys() -> dict[str, dict[str, float]]:
-    """ln of the printed parameters of table 1, those the data tell apart."""
-    text = files("fisherkit.reproduction").joinpath("published/bfd_table1_toy_theta.csv")
-    found = {}
-    for row in csv.DictReader(text.read_text(encoding="utf-8").splitlines()):
-        ln = {key: float(value) for key, value in row.items() if key != "experiment"}
-        found[row["experiment"]] = {
-            name: sum(
-                ln[f"ln_theta{index}"] for index in name.removeprefix("ln_theta").split("_theta")
-            )
-            for name in _PARAMETERS
-        }
-    return found
-
-
 def toy_parameters(results: Mapping[Task, Result]) -> Any:
     """Measured and printed parameters of the four toys."""
     figure, grid = canvas(2, 2, height=5.8, sharex=True, sharey=True)
     found, printed = by_setting(results, "toy-ard"), printed_toys()
-    places = np.arange(len(_PARAMETERS))
+    places = np.arange(len(PARAMETERS))
     for ax, toy in zip(grid.flat, TOYS, strict=True):
         ax.plot(
             list(printed[toy].values()), places, "D", color=VERMILION, mfc="none", label="printed"
         )
-        for place, name in enumerate(_PARAMETERS):
+        for place, name in enumerate(PARAMETERS):
             trials = [trial for trial in found.get(f"toy={toy}", []) if trial[name] is not None]
             if trials:
                 ln = values(trials, name)
@@ -231,7 +208,7 @@ def toy_parameters(results: Mapping[Task, Result]) -> Any:
         ax.set_title(toy, fontsize=10)
         ax.grid(axis="x", alpha=0.25)
     ax.plot([], [], "o-", color=BLUE, ms=5, lw=1.2, label="measured: median and range of trials")
-    ax.set_yticks(places, list(_PARAMETERS.values()))
+    ax.set_yticks(places, [f"${symbol}$" for symbol in PARAMETERS.values()])
     ax.invert_yaxis()
     for ax_below in grid[1]:
         ax_below.set_xlabel("natural logarithm")
@@ -272,6 +249,9 @@ def relevances(results: Mapping[Task, Result]) -> Any:
         ax.set(xlabel=f"feature of {name}", ylabel="weight 1 / width$^2$", ylim=(0, None))
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.margins(y=0.3)
+        if name == "splice":
+            ax.set_yscale("log")
+            ax.set_ylim(bottom=1e-4)
         ax.legend(frameon=False, ncols=3, loc="upper right")
     return figure
 
@@ -309,7 +289,7 @@ def _projections(results: Mapping[Task, Result], method: str) -> Any:
             ax.stairs(density["test"], BINS, color=colour, lw=1.7, label=f"class {k}, test")
         ax.axvline(0, color=GREY, lw=0.8)
         ax.set_title(name, fontsize=10)
-        ax.set_xlabel("projection (training class means at -1 and 1)")
+        ax.set_xlabel("projection")
     grid[0, 0].set_ylabel("density within the class")
     below(figure, ax, ncols=2)
     return figure
