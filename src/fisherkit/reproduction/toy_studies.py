@@ -172,7 +172,9 @@ def printed_toys() -> dict[str, dict[str, float]]:
     found = {}
     for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
         found[row["experiment"]] = {
-            name: sum(float(row[f"ln_theta{i}"]) for i in name[8:].split("_theta"))
+            name: sum(
+                float(row[f"ln_theta{i}"]) for i in name.removeprefix("ln_theta").split("_theta")
+            )
             for name in PARAMETERS
         }
     return found
