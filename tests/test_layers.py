@@ -35,6 +35,8 @@ LAYERS = [
         for module in (
             *("tasks", "splits", "printed", "methods", "studies", "experiments", "figures"),
             *("catalogue", "journal", "runner", "tables", "findings", "page", "__init__"),
+            *("trials", "loo_studies", "toy_studies", "canvas", "loo_figures", "toy_figures"),
+            "rank_figure",
         )
     ],
     ["cli_reproduce", "cli"],

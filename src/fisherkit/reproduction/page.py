@@ -11,12 +11,13 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from fisherkit.reproduction import figures, tables
+from fisherkit.reproduction import tables
 from fisherkit.reproduction.catalogue import EXPERIMENTS
 from fisherkit.reproduction.experiments import CONTROLS, PAPERS, Figure, Table
-from fisherkit.reproduction.findings import FINDINGS
+from fisherkit.reproduction.findings import FIGURE_FINDINGS, TABLE_FINDINGS
 from fisherkit.reproduction.journal import Journal
 from fisherkit.reproduction.methods import METHODS
+from fisherkit.reproduction.rank_figure import critical_difference
 from fisherkit.reproduction.tables import MEAN, Ranks, Row
 from fisherkit.reproduction.tasks import HONEST, LEAK, PAPER
 
@@ -62,8 +63,7 @@ def _page(journal: Journal, overview: list[Row], sections: dict[str, list[str]])
     template = assets.joinpath("page.html").read_text("utf-8")
     papers = "".join(
         f'<section id="{paper}"><h2>{escape(_short(citation))}</h2>'
-        f"<p>{escape(citation)}</p>{_paragraphs(FINDINGS.get(paper, ''))}"
-        f"{''.join(sections[paper])}</section>"
+        f"<p>{escape(citation)}</p>{_findings(paper)}{''.join(sections[paper])}</section>"
         for paper, citation in PAPERS.items()
     )
     links = "".join(
@@ -87,8 +87,9 @@ def _short(citation: str) -> str:
     return re.split(r"(?<=[a-z])\. ", citation)[1]
 
 
-def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part)}</p>" for part in text.split("\n\n") if part)
+def _findings(paper: str) -> str:
+    texts = (findings.get(paper) for findings in (TABLE_FINDINGS, FIGURE_FINDINGS))
+    return "".join(f"<p>{escape(text)}</p>" for text in texts if text)
 
 
 def _number(value: Any, digits: int = 2) -> str:
@@ -188,9 +189,7 @@ def _ranks(ranks: Ranks | None) -> str:
     if ranks is None:
         return ""
     drawing = _svg(
-        figures.critical_difference(
-            {METHODS[m].title: r for m, r in ranks.mean.items()}, ranks.critical
-        )
+        critical_difference({METHODS[m].title: r for m, r in ranks.mean.items()}, ranks.critical)
     )
     return (
         f"<figure>{drawing}<figcaption>Mean ranks over {ranks.n_sets} sets (1 is best), honest "
