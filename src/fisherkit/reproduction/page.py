@@ -217,7 +217,7 @@ def _svg(drawing: Any) -> str:
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "fisherkit", "svg.fonttype": "path"}):
         drawing.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight")
-    text = buffer.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
     return text[text.index("<svg") :]
 
 
