@@ -25,7 +25,10 @@ LAYERS = [
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
         *("model_selection", "inspection"),
     ],
-    ["generators", "datasets", "loo_plots", "plots", "report", "cli"],
+    [
+        *("generators", "datasets", "loo_plots", "plots", "tables", "training"),
+        *("model_files", "onnx_export", "report", "summary", "cli"),
+    ],
     ["__init__"],
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
