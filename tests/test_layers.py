@@ -26,8 +26,18 @@ LAYERS = [
         *("model_selection", "inspection"),
     ],
     [
-        *("generators", "datasets", "loo_plots", "plots", "tables", "training"),
-        *("model_files", "onnx_export", "report", "summary", "cli"),
+        *("generators", "datasets", "loo_plots", "plots", "tables", "recipes", "training_code"),
+        *(
+            "training",
+            "model_files",
+            "onnx_graph",
+            "onnx_export",
+            "report",
+            "console",
+            "cli",
+            "training_files",
+            "prediction",
+        ),
     ],
     ["__init__"],
 ]
