@@ -60,10 +60,10 @@ class Penalty(StrEnum):
 class Check(StrEnum):
     """How the error on rows not seen is estimated."""
 
-    auto = "auto"
-    folds = "folds"
-    split = "split"
-    none = "none"
+    AUTO = "auto"
+    FOLDS = "folds"
+    SPLIT = "split"
+    NONE = "none"
 
 
 Target = Annotated[
@@ -164,7 +164,7 @@ def fit(
             metavar="HOW",
             help="Without --test: folds (up to 2,000 rows), split (beyond), none.",
         ),
-    ] = Check.auto,
+    ] = Check.AUTO,
     drop: Drop = None,
     keep: Keep = None,
     text: AsText = None,

@@ -8,6 +8,7 @@ is said with file, line and column; rows are indexed by the line of the file the
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -251,18 +252,8 @@ class _TextFile:
 
     @classmethod
     def open(cls, path: Path, encoding: str, separator: str | None) -> _TextFile:
-        with _binary(path) as file:
-            start = file.read(4096)
-        mark = next((known for known in _MARKS if start.startswith(known)), None)
-        if mark is not None:
-            encoding = _MARKS[mark]
-        elif b"\0" in start and not encoding.lower().startswith(("utf-16", "utf-32")):
-            raise TableError(
-                f"{path}, line {start[: start.index(0)].count(10) + 1}: a zero byte. This is not a "
-                "text file, or one in UTF-16 (then give its encoding, utf-16)."
-            )
         try:
-            return cls._scan(path, encoding, separator)
+            return cls._scan(path, _encoding(path, encoding), separator)
         except UnicodeDecodeError as error:
             raise TableError(_undecodable(path, encoding, error)) from error
         except LookupError as error:
@@ -287,7 +278,8 @@ class _TextFile:
 
     def read(self, text: Sequence[str]) -> pd.DataFrame:
         table = self._parse({name: str for name in text if name in self.names})
-        guessed = [name for name, values in table.items() if _truth_values(values)]
+        doubtful = table.select_dtypes(exclude="number")
+        guessed = [name for name, values in doubtful.items() if _truth_values(values)]
         if guessed:  # as they are written, so that other files are read alike
             table[guessed] = self._parse(dict.fromkeys(guessed, str), usecols=guessed)[guessed]
         return table
@@ -309,6 +301,22 @@ class _TextFile:
         if len(table) != len(self.lines):
             raise TableError(f"{self.path}: the quotes in it can be read in two ways.")
         return table.set_index(pd.Index(self.lines, name="line"))
+
+
+def _encoding(path: Path, encoding: str) -> str:
+    """What the byte-order mark says, or else the encoding given, which must exist."""
+    codecs.lookup(encoding)
+    with _binary(path) as file:
+        start = file.read(4096)
+    mark = next((known for known in _MARKS if start.startswith(known)), None)
+    if mark is not None:
+        return _MARKS[mark]
+    if b"\0" in start and not encoding.lower().startswith(("utf-16", "utf-32")):
+        raise TableError(
+            f"{path}, line {start[: start.index(0)].count(10) + 1}: a zero byte. This is not a "
+            "text file, or one in UTF-16 (then give its encoding, utf-16)."
+        )
+    return encoding
 
 
 def _binary(path: Path) -> Any:
@@ -385,6 +393,4 @@ def _wrong_width(record: list[str], names: list[str], path: Path, line: int) -> 
 
 def _truth_values(values: pd.Series) -> bool:
     """Whether pandas has made truth values of a column."""
-    if pd.api.types.is_bool_dtype(values.dtype):
-        return True
-    return values.dtype == object and values.dropna().map(lambda v: isinstance(v, bool)).any()
+    return bool(values.dropna().map(lambda value: isinstance(value, bool)).any())
