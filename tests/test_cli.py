@@ -1,49 +1,76 @@
 """The command, and the code and commands that the README prints."""
 
+import json
 import logging
 import re
+import subprocess
+import sys
+import types
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import train_test_split
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from fisherkit import KernelFisherClassifier
+from fisherkit import KernelFisherClassifier, model_files
 from fisherkit.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = [
-    "data",
-    "kernel",
-    "regularisation",
-    "rank",
-    "leave-one-out error",
-    "held-out error",
-    "held-out log-loss",
-    "models priced",
-    "time to tune and fit",
-    "status",
+    *("data", "target", "method", "kernel", "gamma", "mu", "rank", "models priced", "status"),
+    *("leave-one-out error", "held-out error", "held-out log-loss", "largest class alone", "time"),
 ]
+COMMANDS = ["fit", "predict", "report", "inspect", "audit", "export"]
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, arguments, env={"COLUMNS": "100"})
+    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "120"})
 
 
-@pytest.fixture(scope="module")
-def default_run():
-    result = run("fit")
+def done(*arguments):
+    result = run(*arguments)
     assert result.exit_code == 0, result.output
     return result
 
 
+def refused(code, *arguments):
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output and not result.stdout
+    return " ".join(re.sub(r"[│╭╮╰╯─]", " ", result.stderr).split())
+
+
+@pytest.fixture(scope="module")
+def default_run():
+    return done("fit")
+
+
 def value_of(row, output):
     return re.search(rf"^{row} +(.*?) *$", output, re.MULTILINE).group(1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Iris as a table with one column of text, in two files, and a model trained on the first."""
+    folder = tmp_path_factory.mktemp("iris")
+    bunch = load_iris(as_frame=True)
+    table = bunch.data.rename(columns=lambda name: name.removesuffix(" (cm)"))
+    table["petal"] = np.where(table.pop("petal width") > 1, "broad", "narrow")
+    table["kind"] = bunch.target_names[bunch.target]
+    table.iloc[::2].to_csv(folder / "train.csv", index=False)
+    table.iloc[1::2].to_csv(folder / "new.csv", index=False)
+    done("fit", folder / "train.csv", "-t", "kind", "--model", folder / "m.fisherkit", "-q")
+    return folder
+
+
+@pytest.fixture
+def model(folder):
+    return folder / "m.fisherkit"
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -51,8 +78,8 @@ def test_fit_reports(default_run, row):
     assert value_of(row, default_run.stdout)
 
 
-def test_fit_shows_progress_on_the_error_stream(default_run):
-    assert default_run.stderr.strip()
+def test_fit_shows_stages_on_the_error_stream(default_run):
+    assert "fold 5 of 5" in default_run.stderr
     assert default_run.stderr.strip() not in default_run.stdout
 
 
@@ -62,53 +89,238 @@ def test_fit_writes_no_control_characters_into_a_pipe(default_run):
 
 def test_fit_reports_the_errors_of_the_model_it_names(default_run):
     X, y = load_breast_cancer(return_X_y=True)
-    X, X_held_out, y, y_held_out = train_test_split(
-        X, y, test_size=1 / 3, stratify=y, random_state=0
-    )
     classifier = KernelFisherClassifier(random_state=0)
-    model = make_pipeline(StandardScaler(), classifier).fit(X, y)
-    held_out = np.mean(model.predict(X_held_out) != y_held_out)
-    left_out = np.mean((classifier.loo_decision_ > 0) != (y == 1))
-    assert value_of("held-out error", default_run.stdout) == f"{held_out:.2%} of 190 rows"
-    assert (
-        value_of("leave-one-out error", default_run.stdout)
-        == f"{left_out:.2%} of 379 training rows"
+    make_pipeline(StandardScaler(), classifier).fit(X, 1 - y)
+    left_out = np.mean((classifier.loo_decision_ > 0) != (y == 0))
+    assert value_of("leave-one-out error", default_run.stdout).startswith(
+        f"{left_out:.2%} of 569 rows"
     )
-    assert f"gamma {classifier.gamma_:.4g}" in value_of("kernel", default_run.stdout)
-    assert f"mu {classifier.regularization_:.3g} " in value_of("regularisation", default_run.stdout)
+    assert "after selection" in value_of("leave-one-out error", default_run.stdout)
+    assert "5-fold nested" in value_of("held-out error", default_run.stdout)
+    assert value_of("gamma", default_run.stdout) == f"{classifier.gamma_:.4g}"
 
 
 def test_fit_leaves_the_logger_as_it_was():
     logger = logging.getLogger("fisherkit")
     before = logger.level, list(logger.handlers)
-    run("fit", "--kernel", "linear")
+    run("fit", "--kernel", "linear", "--held-out", "none")
     assert (logger.level, list(logger.handlers)) == before
 
 
 def test_a_kernel_without_width_reports_none():
-    result = run("fit", "--kernel", "linear", "--penalty", "coefficients", "--seed", "1")
-    assert result.exit_code == 0, result.output
+    result = done("fit", "--kernel", "linear", "--penalty", "coefficients", "--held-out", "none")
     assert value_of("kernel", result.stdout) == "linear"
+    assert "gamma" not in result.stdout and "held-out" not in result.stdout
+
+
+def test_quiet_and_json_for_scripts(folder):
+    train = folder / "train.csv"
+    result = done("fit", train, "-t", "kind", "--test", folder / "new.csv", "--json", "-q")
+    assert result.stderr == ""
+    found = json.loads(result.stdout)
+    assert found["rows"] == 75 and found["held_out"]["rows"] == 75
+    assert found["classes"] == {"setosa": 25, "versicolor": 25, "virginica": 25}
+    low, high = found["held_out"]["interval"]
+    assert low < found["held_out"]["error"] < high
+
+
+@pytest.mark.parametrize("method", ["committee", "sparse", "forward", "bayes"])
+def test_every_method_speaks(folder, method):
+    options = ["--held-out", "none", "--method", method, "--json"]
+    found = json.loads(done("fit", folder / "train.csv", "-t", "kind", *options).stdout)
+    assert found["method"] == method and found["error_after_selection"]["error"] < 0.2
+    assert "kernel" in found["chosen"] or "kernels" in found["chosen"]
+
+
+def test_predictions_are_those_of_python(folder, model):
+    result = done("predict", model, folder / "new.csv", "-o", folder / "out.csv")
+    assert "rows with a label" in result.stderr and not result.stdout
+    out = pd.read_csv(folder / "out.csv", index_col="line")
+    new = pd.read_csv(folder / "new.csv")
+    fitted = model_files.load(model).model
+    assert list(out.columns) == ["predicted", "p_setosa", "p_versicolor", "p_virginica", "set"]
+    assert out["predicted"].tolist() == fitted.predict(new).tolist()
+    assert np.array_equal(out.filter(like="p_").to_numpy(), fitted.predict_proba(new))
+    sets = out["set"].fillna("").str.split("|")
+    assert np.mean([kind in row for kind, row in zip(new["kind"], sets, strict=True)]) > 0.8
+
+
+def test_sets_of_another_confidence_are_larger(folder, model):
+    sizes = []
+    for confidence in ("0.6", "0.99"):
+        out = done("predict", model, folder / "new.csv", "--confidence", confidence, "-q").stdout
+        sizes.append(out.count("|") + out.count("\n"))
+    assert sizes[0] < sizes[1]
+    assert "confidence" in refused(3, "predict", model, folder / "new.csv", "--confidence", "2")
+
+
+def test_rows_in_any_dress_get_the_same_answers(folder, model, tmp_path):
+    new = pd.read_csv(folder / "new.csv")
+    plain = done("predict", model, folder / "new.csv", "-q").stdout
+    turned = new[new.columns[::-1]].assign(more="x").to_csv(index=False)
+    for name, content in {
+        "reordered.csv": turned.encode(),
+        "windows.csv": b"\xef\xbb\xbf" + turned.replace("\n", "\r\n").encode(),
+        "utf16.csv": turned.encode("utf-16"),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        assert done("predict", model, tmp_path / name, "-q").stdout == plain
+
+
+def test_unseen_and_missing_values_get_an_answer(folder, model, tmp_path):
+    new = pd.read_csv(folder / "new.csv").drop(columns="kind").head(4)
+    new.loc[0, "petal"], new.loc[1, "petal"], new.loc[2, "sepal width"] = "odd", None, None
+    new.to_csv(tmp_path / "new.csv", index=False)
+    out = done("predict", model, tmp_path / "new.csv").stdout
+    assert out.count("\n") == 5 and "nan" not in out.lower()
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--kernel", "cubic"), ("--penalty", "none"), ("--seed", "-1")]
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"sepal length,petal\n1,x\n", "lacks 2 of the 4 columns that the model uses"),
+        (
+            b"sepal length,sepal width,petal length,petal\n1,2,3,x\n1,tall,3,x\n",
+            "line 3, column 'sepal width': 'tall' is not a number",
+        ),
+        (b"sepal length,sepal width,petal length,petal\n1,2,3\n", "line 2: 3 fields"),
+        (b"sepal length,sepal width,petal length,petal\n1,2,3,\xe9\n", "line 2: byte 0xe9"),
+    ],
+    ids=["empty", "columns", "text", "short", "encoding"],
 )
-def test_a_bad_option_is_refused(arguments):
-    result = run("fit", *arguments)
-    assert result.exit_code == 2
-    assert arguments[0] in result.output
+def test_tables_that_cannot_be_used_end_with_code_3(model, tmp_path, content, said):
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    message = refused(3, "predict", model, path)
+    assert said in message and str(path) in message.replace(" ", "")
+
+
+def test_models_that_cannot_be_used_end_with_code_4(folder, model, tmp_path):
+    cut = tmp_path / "cut.fisherkit"
+    cut.write_bytes(model.read_bytes()[:-100])
+    for command in (["predict", cut, folder / "new.csv"], ["inspect", cut], ["report", cut]):
+        assert "model file" in refused(4, *command)
+    assert "not a model file" in refused(4, "predict", folder / "new.csv", folder / "new.csv")
+
+
+def test_a_wrong_command_line_ends_with_code_2(folder, tmp_path):
+    train = folder / "train.csv"
+    for arguments, said in [
+        (["fit", "--kernel", "cubic"], "--kernel"),
+        (["fit", "--penalty", "none"], "--penalty"),
+        (["fit", "--seed", "-1"], "--seed"),
+        (["fit", "--target", "x"], "need a file"),
+        (["fit", train, "-t", "kind", "--method", "bayes", "--kernel", "laplacian"], "laplacian"),
+        (["fit", train, "-t", "kind", "--model", tmp_path / "no" / "m"], "there is no folder"),
+        (["fit", train, "-t", "kind", "--report", tmp_path], "is a folder"),
+        (["fit", train, "-t", "kind", "--model", train], "would overwrite"),
+    ]:
+        assert said in refused(2, *arguments)
+    assert train.read_text().startswith("sepal")
+
+
+def test_a_missing_extra_ends_with_code_5(folder, monkeypatch, model):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.delitem(sys.modules, "fisherkit.onnx_export", raising=False)
+    monkeypatch.delitem(sys.modules, "fisherkit.onnx_graph", raising=False)
+    assert "fisherkit[onnx]" in refused(5, "export", model, "--onnx", folder / "m.onnx")
+
+
+def test_inspect_says_what_is_in_the_file(model):
+    shown = done("inspect", model).stdout
+    assert "sepal length" in shown and f"fisherkit {version('fisherkit')}" in shown
+    about = json.loads(done("inspect", model, "--json").stdout)
+    assert about["target"] == "kind" and [c["kind"] for c in about["columns"]].count("text") == 1
+    scope = {}
+    exec(done("inspect", model, "--code").stdout, scope)
+    fitted = model_files.load(model).model
+    X = scope["X"]
+    assert np.array_equal(scope["model"].predict_proba(X), fitted.predict_proba(X))
+
+
+def test_audit_lists_doubtful_lines(folder, tmp_path):
+    train = pd.read_csv(folder / "train.csv")
+    train.loc[4, "kind"] = "virginica"
+    train.to_csv(tmp_path / "wrong.csv", index=False)
+    arguments = ["audit", tmp_path / "wrong.csv", "-t", "kind", "-o", tmp_path / "all.csv"]
+    first = json.loads(done(*arguments, "--json", "-q").stdout)[0]
+    assert first["line"] == 6 and first["suggested"] == "setosa"
+    assert len(pd.read_csv(tmp_path / "all.csv")) == 75
+    assert done(*arguments, "--rows", "3").stdout.count("\n") == 4
+
+
+def test_export_writes_a_graph(folder, model):
+    pytest.importorskip("onnx", reason="ONNX export needs the extra onnx")
+    path = folder / "m.onnx"
+    assert "bytes" in done("export", model, "--onnx", path).stderr
+    assert path.stat().st_size > 500
+
+
+@pytest.fixture
+def rendered(monkeypatch):
+    """The trainings that a report was asked for."""
+    asked = []
+    page = types.ModuleType("fisherkit.report")
+    page.render = lambda training: asked.append(training) or "<!doctype html>"
+    monkeypatch.setitem(sys.modules, "fisherkit.report", page)
+    return asked
+
+
+def test_a_report_can_be_written_at_once_or_later(folder, model, rendered, tmp_path):
+    options = ["-t", "kind", "--report", tmp_path / "now.html"]
+    done("fit", folder / "train.csv", *options)
+    done("report", model, folder / "train.csv", "-o", tmp_path / "later.html")
+    assert (tmp_path / "now.html").read_text() == (tmp_path / "later.html").read_text()
+    now, later = rendered
+    pd.testing.assert_frame_equal(now.X, later.X)
+    assert np.array_equal(now.y, later.y) and now.code == later.code and now.notes == later.notes
+    assert np.array_equal(now.held_out.probabilities, later.held_out.probabilities)
+    assert np.array_equal(now.model[-1].loo_decision_, later.model[-1].loo_decision_)
+
+
+def test_the_report_of_other_rows_is_refused(folder, model, rendered, tmp_path):
+    out = tmp_path / "r.html"
+    assert "rows that the model was trained on" in refused(
+        3, "report", model, folder / "new.csv", "-o", out
+    )
+    assert "needs the rows" in refused(3, "report", model, "-o", out)
+    assert not rendered and not out.exists()
+
+
+def test_the_embedded_example_needs_no_rows_for_its_report(rendered, tmp_path):
+    path = tmp_path / "m.fisherkit"
+    done("fit", "--model", path, "--held-out", "none", "-q")
+    done("report", path, "-o", tmp_path / "r.html")
+    assert len(rendered[0].y) == 569
+
+
+def test_markup_in_names_is_shown_as_it_is(tmp_path):
+    table = pd.DataFrame({"[bold]x[/]": np.arange(40.0) % 7, "y": np.arange(40) % 2})
+    table.to_csv(tmp_path / "[red].csv", index=False)
+    shown = done("fit", tmp_path / "[red].csv", "-t", "y", "--held-out", "none").stdout
+    assert "[red].csv" in shown.replace("\n", "")
 
 
 def test_version():
     assert run("--version").stdout == f"fisherkit {version('fisherkit')}\n"
 
 
-def test_help_names_the_options():
-    result = run("fit", "--help")
-    assert result.exit_code == 0
-    for option in ["--kernel", "--penalty", "--seed"]:
-        assert option in result.stdout
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command):
+    assert f"fisherkit {command}" in done(command, "--help").stdout.split("Example")[1]
+
+
+def test_help_names_commands_and_exit_codes():
+    shown = done("--help").stdout
+    assert all(command in shown for command in [*COMMANDS, "--install-completion", "Exit codes"])
+
+
+def test_help_waits_for_no_heavy_library():
+    heavy = "{'numpy', 'scipy', 'pandas', 'sklearn', 'skops', 'onnx', 'matplotlib'}"
+    code = f"import sys, fisherkit.cli; print(sorted({heavy} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 def test_the_python_of_the_readme_runs():

@@ -26,7 +26,9 @@ LAYERS = [
         *("model_selection", "inspection", "left_out"),
     ],
     [
-        *("generators", "fetch", "datasets", "loo_plots", "plots", "training"),
+        *("generators", "fetch", "datasets", "loo_plots", "plots", "tables", "recipes"),
+        *("training", "training_code", "training_files", "model_files", "prediction"),
+        *("onnx_graph", "onnx_export", "console"),
         *("report", "report_blocks", "report_scores", "report_quality", "report_model"),
         "report_data",
     ],
@@ -36,7 +38,7 @@ LAYERS = [
             *("tasks", "splits", "printed", "methods", "studies", "experiments", "figures"),
             *("catalogue", "journal", "runner", "tables", "findings", "page", "__init__"),
             *("trials", "loo_studies", "toy_studies", "canvas", "loo_figures", "toy_figures"),
-            "rank_figure",
+            *("rank_figure", "command"),
         )
     ],
     ["cli_reproduce", "cli"],

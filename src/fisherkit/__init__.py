@@ -1,10 +1,14 @@
 """Kernel discriminants that tune themselves."""
 
-from fisherkit.bayes_estimator import BayesianFisherClassifier
-from fisherkit.committee_estimator import FisherCommitteeClassifier
-from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
-from fisherkit.inspection import audit
-from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fisherkit.bayes_estimator import BayesianFisherClassifier
+    from fisherkit.committee_estimator import FisherCommitteeClassifier
+    from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
+    from fisherkit.inspection import audit
+    from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 __version__ = "0.1.0"
 
@@ -17,3 +21,26 @@ __all__ = [
     "SparseFisherClassifier",
     "audit",
 ]
+
+# Imported when asked for: the command shows its help without waiting for scikit-learn.
+_HOMES = {
+    "BayesianFisherClassifier": "bayes_estimator",
+    "FisherCommitteeClassifier": "committee_estimator",
+    "ForwardFisherClassifier": "sparse_estimators",
+    "KernelFisherClassifier": "estimators",
+    "KernelRidgeCV": "estimators",
+    "SparseFisherClassifier": "sparse_estimators",
+    "audit": "inspection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fisherkit' has no attribute {name!r}")
+    value = getattr(import_module(f"fisherkit.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,38 +1,46 @@
 """The ``fisherkit`` command.
 
-``fisherkit fit`` trains a self-tuning classifier on a real table and says what it chose and how
-well it does. Progress goes to the standard error stream, the result to the standard output.
+Modules that are slow to import are imported inside the commands that need them, so that
+``fisherkit --help`` and shell completion answer at once. Progress goes to standard error,
+results to standard output.
+
+Exit codes: 0 done; 1 unexpected (a fault of fisherkit); 2 wrong command line; 3 a table that cannot
+be used; 4 a model file that cannot be used; 5 an extra is not installed.
 """
 
-import logging
+from __future__ import annotations
+
+import json
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import version
-from math import sqrt
-from time import perf_counter
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.status import Status
-from rich.table import Table
-from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import log_loss
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from fisherkit.cli_reproduce import reproduce
-from fisherkit.estimators import KernelFisherClassifier
+
+WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     rich_markup_mode="markdown",
 )
+
+
+class Method(StrEnum):
+    """Classifiers of fisherkit."""
+
+    fisher = "fisher"
+    committee = "committee"
+    sparse = "sparse"
+    forward = "forward"
+    bayes = "bayes"
 
 
 class Kernel(StrEnum):
@@ -51,7 +59,38 @@ class Penalty(StrEnum):
     coefficients = "coefficients"
 
 
-app.command()(reproduce)
+class Check(StrEnum):
+    """How the error on rows not seen is estimated."""
+
+    AUTO = "auto"
+    FOLDS = "folds"
+    SPLIT = "split"
+    NONE = "none"
+
+
+Target = Annotated[
+    str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.")
+]
+Encoding = Annotated[
+    str, typer.Option(metavar="NAME", help="Of text files without a byte-order mark.")
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out (repeatable).")
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Use a column although it looks like an identifier."),
+]
+AsText = Annotated[
+    list[str] | None,
+    typer.Option("--text", metavar="COLUMN", help="Take a column as text, not as numbers."),
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of every random choice.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by fit.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -60,7 +99,10 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(
+    epilog="Exit codes: 0 done, 1 unexpected, 2 wrong command line, 3 table cannot be used, "
+    "4 model file cannot be used, 5 an extra is missing."
+)
 def main(
     show_version: Annotated[
         bool,
@@ -72,103 +114,316 @@ def main(
     """Kernel discriminants that tune themselves by closed-form leave-one-out."""
 
 
-@app.command()
+@app.command(
+    epilog="Examples: `fisherkit fit patients.csv --target outcome --model outcome.fisherkit "
+    "--report outcome.html` · `fisherkit fit train.parquet -t income --test test.parquet "
+    "--method committee`"
+)
 def fit(
+    data: Annotated[
+        Path | None,
+        typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or Arrow (Feather) file."),
+    ] = None,
+    target: Target = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Other rows, to estimate the error on.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the model here.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report page (HTML) here.")
+    ] = None,
+    method: Annotated[
+        Method,
+        typer.Option(
+            metavar="NAME",
+            help="fisher: one tuned discriminant; committee: many, the most accurate; sparse, "
+            "forward: few kernels, small and fast; bayes: tuned by evidence.",
+        ),
+    ] = Method.fisher,
     kernel: Annotated[
-        Kernel, typer.Option(metavar="NAME", help="rbf, laplacian, polynomial or linear.")
-    ] = Kernel.rbf,
+        Kernel | None, typer.Option(metavar="NAME", help="rbf, laplacian, polynomial or linear.")
+    ] = None,
     penalty: Annotated[
-        Penalty,
+        Penalty | None,
         typer.Option(
             metavar="NAME",
             help="rkhs: least-squares SVM and kernel ridge; coefficients: the kernel Fisher "
             "discriminant of the papers.",
         ),
-    ] = Penalty.rkhs,
-    seed: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the held-out split."),
-    ] = 0,
+    ] = None,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="Decide as if classes were equally frequent.")
+    ] = False,
+    centres: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Kernels of the model; fewer are faster."),
+    ] = None,
+    held_out: Annotated[
+        Check,
+        typer.Option(
+            metavar="HOW",
+            help="Without --test: folds (up to 2,000 rows), split (beyond), none.",
+        ),
+    ] = Check.AUTO,
+    drop: Drop = None,
+    keep: Keep = None,
+    text: AsText = None,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Train on the breast-cancer table that scikit-learn carries and report the result.
+    """Train a classifier on a table, and say what was chosen and how well it does.
 
-    A third of the rows is held out. On the others, features are standardised, and kernel width
-    and regularisation are chosen together by leave-one-out.
+    Numbers are scaled, text becomes one column for each level, missing values are filled. Without
+    a file, the breast-cancer table that scikit-learn carries is used.
     """
-    table = load_breast_cancer()
-    X, X_held_out, y, y_held_out = train_test_split(
-        table.data, table.target, test_size=1 / 3, stratify=table.target, random_state=seed
-    )
-    classifier = KernelFisherClassifier(kernel.value, penalty=penalty.value, random_state=seed)
-    model = make_pipeline(StandardScaler(), classifier)
+    with _failing():
+        _check_outputs(data, model, report)
+        from fisherkit import console, training, training_files
 
-    start = perf_counter()
-    with _progress(Console(stderr=True), "choosing kernel width and regularisation"):
-        model.fit(X, y)
-    seconds = perf_counter() - start
-
-    chosen = classifier.selection_
-    loo_error = np.mean((classifier.loo_decision_ > 0) != (y == classifier.classes_[1]))
-    held_out_error = 1 - model.score(X_held_out, y_held_out)
-    held_out_log_loss = log_loss(y_held_out, model.predict_proba(X_held_out))
-
-    report = Table.grid(padding=(0, 3))
-    report.add_column(style="bold", no_wrap=True)
-    report.add_column()
-    report.add_row(
-        "data",
-        f"breast cancer: {len(table.data)} rows, {X.shape[1]} features, "
-        f"{len(classifier.classes_)} classes",
-    )
-    report.add_row("kernel", _describe_kernel(kernel, classifier.gamma_))
-    report.add_row(
-        "regularisation", f"mu {chosen.mu:.3g} ({chosen.mu / chosen.unit:.3g} of tr(G)/n)"
-    )
-    report.add_row("rank", f"{chosen.rank} of {len(X)} ({chosen.method})")
-    report.add_row("leave-one-out error", f"{loo_error:.2%} of {len(X)} training rows")
-    report.add_row("held-out error", f"{held_out_error:.2%} of {len(X_held_out)} rows")
-    report.add_row("held-out log-loss", f"{held_out_log_loss:.4f}")
-    report.add_row("models priced", f"{len(chosen.path)}")
-    report.add_row("time to tune and fit", f"{seconds:.2f} s")
-    report.add_row("status", chosen.status.value)
-    Console(highlight=False).print(report)
-
-
-def _describe_kernel(kernel: Kernel, gamma: float | None) -> str:
-    if gamma is None:
-        return kernel.value
-    # exp(-gamma |x - z|^2) = exp(-|x - z|^2 / (2 sigma^2))
-    width = f", width sigma {1 / sqrt(2 * gamma):.4g}" if kernel is Kernel.rbf else ""
-    return f"{kernel.value}, gamma {gamma:.4g}{width}"
+        if data is None and (target or test or drop or keep or text):
+            raise typer.BadParameter("--target, --test, --drop, --keep and --text need a file.")
+        with console.progress("reading", quiet=quiet):
+            rows = (
+                training.example()
+                if data is None
+                else training.read_data(
+                    data, target, **_columns(drop, keep, text), encoding=encoding
+                )
+            )
+            done = training.train(
+                rows,
+                method.value,
+                test=test,
+                held_out=held_out.value,
+                seed=seed,
+                encoding=encoding,
+                kernel=None if kernel is None else kernel.value,
+                penalty=None if penalty is None else penalty.value,
+                balanced=balanced,
+                centres=centres,
+            )
+            summary = console.describe(done)
+            if model is not None:
+                training_files.save(done, model, summary)
+            if report is not None:
+                _write_report(done, report)
+        if as_json:
+            written = {"model": model and str(model), "report": report and str(report)}
+            typer.echo(json.dumps({**summary, **written}, indent=1))
+            return
+        console.show(summary)
+        for path in (model, report):
+            if path is not None and not quiet:
+                typer.echo(f"written: {path}", err=True)
 
 
-class _StatusHandler(logging.Handler):
-    """Shows each log record: on the live line of a terminal, as a line of its own elsewhere."""
+@app.command(
+    epilog="Example: `fisherkit predict outcome.fisherkit new.csv -o answers.csv --confidence 0.9`"
+)
+def predict(
+    model: ModelPath,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows with the same columns.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="CSV to write; default: print."),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Add sets that hold the true label with this probability (methods fisher and "
+            "bayes). Up to 2,000 training rows, sets of 0.9 are added unasked.",
+        ),
+    ] = None,
+    encoding: Encoding = "utf-8",
+    quiet: Quiet = False,
+) -> None:
+    """Predict the label of every row: label, probabilities and, where available, label sets.
 
-    def __init__(self, status: Status, console: Console) -> None:
-        super().__init__(logging.INFO)
-        self.status = status
-        self.console = console
+    Columns are found by name, in any order; others are ignored. If the target is among them, the
+    error is said on the standard error stream.
+    """
+    with _failing():
+        _check_outputs(data, output)
+        from fisherkit import model_files, prediction
 
-    def emit(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
-        if self.console.is_interactive:
-            self.status.update(message)
+        with _warnings_as_notes():
+            file = model_files.load(model)
+        found = prediction.predict(file, data, confidence=confidence, encoding=encoding)
+        if output is None:
+            found.table.to_csv(sys.stdout)
         else:
-            self.console.print(message, markup=False, highlight=False, soft_wrap=True)
+            found.table.to_csv(output)
+        if found.remark and not quiet:
+            typer.echo(found.remark, err=True)
+
+
+@app.command(epilog="Example: `fisherkit report outcome.fisherkit patients.csv -o outcome.html`")
+def report(
+    model: ModelPath,
+    data: Annotated[
+        Path | None,
+        typer.Argument(metavar="DATA", help="The table that the model was trained on."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")
+    ] = Path("report.html"),
+    encoding: Encoding = "utf-8",
+    quiet: Quiet = False,
+) -> None:
+    """Write the report page of a model that was trained before."""
+    with _failing():
+        _check_outputs(data, output)
+        from fisherkit import model_files, training_files
+
+        with _warnings_as_notes():
+            file = model_files.load(model)
+        _write_report(training_files.restore(file, data, encoding), output)
+        if not quiet:
+            typer.echo(f"written: {output}", err=True)
+
+
+@app.command(epilog="Example: `fisherkit inspect outcome.fisherkit`")
+def inspect(
+    model: ModelPath,
+    code: Annotated[
+        bool, typer.Option("--code", help="Print the Python that reproduces the model.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a model file holds, without opening the model in it."""
+    with _failing():
+        from fisherkit import console, model_files
+
+        about = model_files.read_metadata(model)
+        if as_json:
+            typer.echo(json.dumps(about, indent=1))
+        elif "summary" not in about:
+            typer.echo(json.dumps(about["versions"], indent=1))
+        elif code:
+            typer.echo(about["code"])
+        else:
+            console.show(about["summary"])
+            console.show_columns(about)
+
+
+@app.command(epilog="Example: `fisherkit audit patients.csv --target outcome --rows 10`")
+def audit(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A table with labels.")],
+    target: Target = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="All rows, as CSV.")
+    ] = None,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to show.")] = 20,
+    drop: Drop = None,
+    keep: Keep = None,
+    text: AsText = None,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the rows whose labels are doubtful: what would the model without them say?"""
+    with _failing():
+        _check_outputs(data, output)
+        from fisherkit import console, training
+
+        with console.progress("reading", quiet=quiet):
+            read = training.read_data(data, target, **_columns(drop, keep, text), encoding=encoding)
+            table = training.doubtful(read, seed=seed)
+        if output is not None:
+            table.to_csv(output)
+        shown = table.head(rows)
+        if as_json:
+            typer.echo(shown.reset_index().to_json(orient="records", indent=1))
+        else:
+            console.show_table(shown)
+
+
+@app.command(epilog="Example: `fisherkit export outcome.fisherkit --onnx outcome.onnx`")
+def export(
+    model: ModelPath,
+    onnx: Annotated[Path, typer.Option(metavar="FILE", help="ONNX file to write.")],
+    quiet: Quiet = False,
+) -> None:
+    """Write a model in another format, with its preparation and calibration."""
+    with _failing():
+        _check_outputs(model, onnx)
+        from fisherkit import model_files
+        from fisherkit.onnx_export import ExportError, to_onnx
+
+        with _warnings_as_notes():
+            file = model_files.load(model)
+        try:
+            graph = to_onnx(file.model).SerializeToString()
+        except ExportError as error:
+            raise _stop(error, WRONG_MODEL) from error
+        onnx.write_bytes(graph)
+        if not quiet:
+            typer.echo(f"written: {onnx} ({len(graph):,} bytes)", err=True)
+
+
+def _columns(
+    drop: list[str] | None, keep: list[str] | None, text: list[str] | None
+) -> dict[str, tuple[str, ...]]:
+    return {"drop": tuple(drop or ()), "keep": tuple(keep or ()), "text": tuple(text or ())}
+
+
+def _write_report(done: Any, path: Path) -> None:
+    from fisherkit.report import render
+
+    path.write_text(render(done), encoding="utf-8")
+
+
+def _check_outputs(given: Path | None, *outputs: Path | None) -> None:
+    """Refuse, before any work, files that cannot be written or would overwrite what is read."""
+    for path in outputs:
+        if path is None:
+            continue
+        if not path.absolute().parent.is_dir():
+            raise typer.BadParameter(f"{path}: there is no folder {path.absolute().parent}.")
+        if path.is_dir():
+            raise typer.BadParameter(f"{path} is a folder.")
+        if given is not None and given.exists() and path.exists() and path.samefile(given):
+            raise typer.BadParameter(f"{path} would overwrite what is to be read.")
+
+
+app.command()(reproduce)
 
 
 @contextmanager
-def _progress(console: Console, message: str) -> Iterator[None]:
-    """Follow the library's log while the block runs, then leave the logger as it was."""
-    logger = logging.getLogger("fisherkit")
-    level = logger.level
-    with console.status(message) as status:
-        handler = _StatusHandler(status, console)
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        try:
-            yield
-        finally:
-            logger.setLevel(level)
-            logger.removeHandler(handler)
+def _failing() -> Iterator[None]:
+    """Faults of what was given as one sentence and an exit code; others as they are."""
+    try:
+        yield
+    except ImportError as error:
+        if "pip install" not in str(error):
+            raise
+        raise _stop(error, MISSING_EXTRA) from error
+    except OSError as error:
+        raise _stop(f"{error.filename or 'file'}: {error.strerror or error}", WRONG_USE) from error
+    except ValueError as error:
+        from fisherkit.model_files import ModelFileError
+        from fisherkit.recipes import RecipeError
+
+        codes = {ModelFileError: WRONG_MODEL, RecipeError: WRONG_USE}
+        raise _stop(error, codes.get(type(error), WRONG_TABLE)) from error
+
+
+def _stop(message: Any, code: int) -> typer.Exit:
+    typer.echo(f"fisherkit: {message}", err=True)
+    return typer.Exit(code)
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Warnings as sentences, without the line of code they come from."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        typer.echo(f"fisherkit: {warning.message}", err=True)

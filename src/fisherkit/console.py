@@ -1,0 +1,215 @@
+"""What ``fisherkit`` says: progress while it works, and a summary of what was done.
+
+Progress goes to the standard error stream, results to the standard output.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+from scipy.stats import binomtest
+from sklearn.metrics import log_loss
+
+from fisherkit.kernels import length
+from fisherkit.training import STAGES, Training
+
+_CONFIDENCE = 0.95
+_SHOWN = 50  # columns
+
+
+def describe(training: Training) -> dict[str, Any]:
+    """A training in numbers and words that suit JSON."""
+    model, y = training.model[-1], training.y
+    classes, counts = np.unique(y, return_counts=True)
+    return {
+        "source": training.source,
+        "target": training.target,
+        "rows": len(y),
+        "columns": training.X.shape[1],
+        "features": int(model.n_features_in_),
+        "classes": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
+        "method": training.method,
+        "classifier": type(model).__name__,
+        "chosen": _chosen(training.method, model),
+        "error_after_selection": _after_selection(model, y),
+        "held_out": _held_out(training, classes),
+        "error_of_the_largest_class": 1 - int(counts.max()) / len(y),
+        "notes": list(training.notes),
+        "seconds": round(training.seconds, 3),
+    }
+
+
+def _chosen(method: str, model: Any) -> dict[str, Any]:
+    """What the method chose, by the names of NOTATION.md."""
+    if method == "committee":
+        return {
+            "kernels": list(model.kernels),
+            "members": len(model.members_),
+            "effective_members": float(model.effective_members_),
+            "status": model.status_.value,
+        }
+    chosen: dict[str, Any] = {"kernel": model.kernel}
+    if method == "bayes":
+        return chosen | {
+            "length_scale": float(model.length_scale_),
+            "noise_precision": float(model.noise_precision_),
+            "log_evidence": float(model.log_evidence_),
+            "status": model.status_.value,
+        }
+    if model.gamma_ is not None:
+        chosen["gamma"] = float(model.gamma_)
+        chosen["width"] = length(model._fitted_kernel, model.gamma_)
+    if method == "fisher":
+        found = model.selection_
+        return chosen | {
+            "mu": float(found.mu),
+            "mu_over_unit": float(found.mu / found.unit),
+            "rank": int(found.rank),
+            "decomposition": found.method,
+            "models_priced": len(found.path),
+            "status": found.status.value,
+        }
+    if method == "sparse":
+        chosen["rho"] = model.rho_
+    return chosen | {"kernels_kept": int(model.n_terms_), "models_priced": len(model.path_)}
+
+
+def _after_selection(model: Any, y: np.ndarray) -> dict[str, Any]:
+    """The error on left-out rows that the choices have seen: too low, if anything."""
+    if hasattr(model, "cv_error_"):
+        return {"how": "cross-validation", "error": model.cv_error_, "rows": len(y)}
+    scores = model.loo_proba_ if hasattr(model, "loo_proba_") else model.loo_decision_
+    winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    return {"how": "leave-one-out", **_error(model.classes_[winners] != y)}
+
+
+def _held_out(training: Training, classes: np.ndarray) -> dict[str, Any] | None:
+    rows = training.held_out
+    if rows is None:
+        return None
+    p = np.clip(rows.probabilities, np.finfo(float).eps, 1.0)
+    p = p / p.sum(axis=1, keepdims=True)
+    return {
+        "how": rows.how,
+        **_error(rows.predicted != rows.y),
+        "log_loss": float(log_loss(rows.y, p, labels=classes)),
+    }
+
+
+def _error(wrong: np.ndarray) -> dict[str, Any]:
+    interval = binomtest(int(wrong.sum()), len(wrong)).proportion_ci(_CONFIDENCE, "wilson")
+    return {
+        "error": float(np.mean(wrong)),
+        "rows": len(wrong),
+        "interval": [float(interval.low), float(interval.high)],
+    }
+
+
+def show(summary: dict[str, Any]) -> None:
+    """Print what `describe` found."""
+    grid = Table.grid(padding=(0, 3))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    classes = ", ".join(f"{name} ({count})" for name, count in summary["classes"].items())
+    add = grid.add_row
+    columns = f"{summary['columns']} column{'s' * (summary['columns'] != 1)}"
+    add("data", _plain(f"{summary['source']}: {summary['rows']} rows, {columns}"))
+    add("target", _plain(f"{summary['target']}: {classes}"))
+    add("method", f"{summary['method']} ({summary['classifier']})")
+    for key, value in summary["chosen"].items():
+        add(key.replace("_", " "), _plain(_word(value)))
+    left_out, held_out = summary["error_after_selection"], summary["held_out"]
+    add(f"{left_out['how']} error", f"{_rate(left_out)}, after selection")
+    if held_out is not None:
+        add("held-out error", _plain(f"{_rate(held_out)}; {held_out['how']}"))
+        add("held-out log-loss", f"{held_out['log_loss']:.4f}")
+    add("largest class alone", f"{summary['error_of_the_largest_class']:.2%} error")
+    for note in summary["notes"]:
+        add("note", _plain(note))
+    add("time", f"{summary['seconds']:.2f} s")
+    Console(highlight=False).print(grid)
+
+
+def show_columns(about: dict[str, Any]) -> None:
+    """Print the columns of a model file, and the versions that wrote it."""
+    table = Table("column", "kind", "missing", "values", box=None, padding=(0, 3, 0, 0))
+    for column in about["columns"][:_SHOWN]:
+        span = " to ".join(f"{value:.4g}" for value in column["values"])
+        values = span if column["kind"] == "number" else f"{span} levels"
+        table.add_row(_plain(column["name"]), column["kind"], str(column["missing"]), values)
+    console = Console(highlight=False)
+    console.print()
+    console.print(table)
+    hidden = len(about["columns"]) - _SHOWN
+    if hidden > 0:
+        console.print(f"and {hidden} more columns")
+    console.print("\nwritten with " + ", ".join(f"{k} {v}" for k, v in about["versions"].items()))
+
+
+def show_table(rows: Any) -> None:
+    """Print a small DataFrame."""
+    table = Table(str(rows.index.name), *map(str, rows.columns), box=None, padding=(0, 3, 0, 0))
+    for name, values in zip(rows.index, rows.itertuples(index=False), strict=True):
+        table.add_row(_plain(str(name)), *(_plain(_word(value)) for value in values))
+    Console(highlight=False).print(table)
+
+
+def _plain(words: str) -> Text:
+    """Words of the user, in which square brackets are no markup."""
+    return Text(words)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _rate(found: dict[str, Any]) -> str:
+    interval = found.get("interval")
+    between = "" if interval is None else f" ({interval[0]:.2%} to {interval[1]:.2%})"
+    return f"{found['error']:.2%} of {found['rows']} rows{between}"
+
+
+class _StatusHandler(logging.Handler):
+    """Shows every step on the live line of a terminal; elsewhere a line for each stage only."""
+
+    def __init__(self, status: Status, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self.status = status
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if self.console.is_interactive:
+            self.status.update(message)
+        elif record.name == STAGES:
+            self.console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(message: str, *, quiet: bool = False) -> Iterator[None]:
+    """Follow the library's log while the block runs, then leave the logger as it was."""
+    if quiet:
+        yield
+        return
+    console = Console(stderr=True)
+    logger = logging.getLogger("fisherkit")
+    level = logger.level
+    with console.status(message) as status:
+        handler = _StatusHandler(status, console)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+            logger.removeHandler(handler)

@@ -1,0 +1,336 @@
+"""Models in files that are safe to open.
+
+A model file is a skops archive (never a pickle) with one more member, ``fisherkit.json``: versions,
+the columns and the target, and what the training found. Opening one builds nothing but the types
+named here and those of scikit-learn and NumPy that skops knows to be harmless; a file that asks for
+anything else is refused before any of it is built.
+
+skops knows neither enumerations nor dictionaries with keys other than text: `_encode` replaces both
+on the way to the file, `_decode` brings them back.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import skops.io
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.pipeline import Pipeline
+
+from fisherkit import climb, committee, select
+
+FORMAT = 1
+METADATA = "fisherkit.json"
+LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
+
+_ENUMS = {
+    "select.Status": select.Status,
+    "committee.Status": committee.Status,
+    "climb.Ending": climb.Ending,
+}
+_OURS = (
+    "bayes.Sample",
+    "bayes_estimator.BayesianFisherClassifier",
+    "climb.Climb",
+    "coding.Rule",
+    "committee.Expansion",
+    "committee_estimator.FisherCommitteeClassifier",
+    "committee_estimator._Record",
+    "covariance.FittedKernel",
+    "covariance.Parametric",
+    "criteria.Criterion",
+    "criteria.HeldOut",
+    "decompose.Design",
+    "estimators.KernelFisherClassifier",
+    "estimators.KernelRidgeCV",
+    "evidence.Contrasts",
+    "kernel_model.Task",
+    "kernels.Gram",
+    "kernels.Kernel",
+    "model_files._Member",
+    "model_files._Pairs",
+    "posterior.Exact",
+    "posterior.Posterior",
+    "posterior.Projected",
+    "relevance.Widths",
+    "select.Selection",
+    "sparse_estimators.ForwardFisherClassifier",
+    "sparse_estimators.SparseFisherClassifier",
+    "training.HeldOut",
+    "tune.Problem",
+    "weights.Weights",
+)
+TRUSTED = ("numpy.dtype", *(f"fisherkit.{name}" for name in _OURS))
+
+
+class ModelFileError(ValueError):
+    """A file that is no model, not a whole one, of another version, or not safe to open."""
+
+
+class VersionWarning(UserWarning):
+    """A model file was written with other versions of the libraries it needs."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds.
+
+    ``metadata`` has the entries "format", "versions" and those given to `save`; ``extra`` is what
+    was saved beside the model.
+    """
+
+    model: Any
+    metadata: dict[str, Any]
+    extra: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A member of one of our enumerations."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """A dictionary whose keys are not text."""
+
+    keys: list[Any]
+    values: list[Any]
+
+
+def save(
+    model: Any, path: Any, *, metadata: dict[str, Any] | None = None, extra: Any = None
+) -> None:
+    """Write a model to a file that is safe to open.
+
+    Parameters
+    ----------
+    model : a fitted estimator of fisherkit, or a Pipeline that ends in one
+        Kernels must have names: a callable is code, and no code goes into the file.
+    path : str or path
+    metadata : dict, default=None
+        Readable by anyone, without opening the model; must suit JSON.
+    extra : dict of str, default=None
+        Arrays and plain values to keep beside the model.
+
+    Raises
+    ------
+    ModelFileError
+        If the model holds something that `load` would not open.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn.datasets import load_iris
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.model_files import load, save
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelFisherClassifier(gamma=0.2).fit(X, y)
+    >>> with TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "iris.fisherkit")
+    ...     again = load(Path(folder) / "iris.fisherkit").model
+    >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
+    True
+    """
+    content = {"model": _through(model, _encode), "extra": _encode(extra or {})}
+    try:
+        archive = skops.io.dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    except Exception as error:  # skops raises many kinds; all mean that it has no words for it
+        raise ModelFileError(f"The model cannot be saved without code: {error}") from error
+    unknown = set(skops.io.get_untrusted_types(data=archive)) - set(TRUSTED)
+    if unknown:
+        raise ModelFileError(
+            f"The model holds {', '.join(sorted(unknown))}, which no model file may contain. "
+            "Kernels must be given by name, and the steps before the classifier must be "
+            "scikit-learn's."
+        )
+    about = {"format": FORMAT, "versions": {name: version(name) for name in LIBRARIES}}
+    file = io.BytesIO(archive)
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as members:
+        members.writestr(METADATA, json.dumps({**about, **(metadata or {})}, indent=1))
+    Path(path).write_bytes(file.getvalue())
+
+
+def read_metadata(path: Any) -> dict[str, Any]:
+    """What a model file says about itself; the model is not opened.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no model file, or not a whole one.
+    """
+    return _checked(path)[1]
+
+
+def load(path: Any) -> ModelFile:
+    """Open a model file, and run nothing that is in it.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not whole, of another format or version of fisherkit, or names a type that
+        is none of ours, scikit-learn's or NumPy's. Nothing of it has been built then.
+
+    Warns
+    -----
+    VersionWarning
+        If it was written with another scikit-learn or NumPy.
+    """
+    archive, metadata = _checked(path)
+    _compare_versions(path, metadata)
+    try:
+        unknown = set(skops.io.get_untrusted_types(data=archive)) - set(TRUSTED)
+    except Exception as error:  # whatever skops stumbles over, nothing has been built yet
+        raise ModelFileError(f"{path} is not a model file that can be read: {error}") from error
+    if unknown:
+        raise ModelFileError(
+            f"{path} was not opened: it asks for {', '.join(sorted(unknown))}, which no model of "
+            "fisherkit needs. It may have been made to run code on your machine; nothing was run."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InconsistentVersionWarning)  # said above already
+            content = skops.io.loads(archive, trusted=list(TRUSTED))
+        model = _through(content["model"], _decode)
+        return ModelFile(model, metadata, _decode(content["extra"]))
+    except Exception as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+
+
+def _checked(path: Any) -> tuple[bytes, dict[str, Any]]:
+    """The bytes of a whole model file, and its metadata."""
+    path = Path(path)
+    if not path.is_file():
+        raise ModelFileError(f"{path} does not exist.")
+    archive = path.read_bytes()
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as members:
+            damaged = members.testzip()
+            if damaged is not None:
+                raise ModelFileError(f"{path} is damaged: {damaged} in it is not what was written.")
+            if METADATA not in members.namelist():
+                raise ModelFileError(f"{path} is not a model file of fisherkit: no {METADATA}.")
+            metadata = json.loads(members.read(METADATA))
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(_not_an_archive(path, archive)) from error
+    except ModelFileError:
+        raise
+    except Exception as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+    found = metadata.get("format") if isinstance(metadata, dict) else None
+    if found != FORMAT:
+        raise ModelFileError(
+            f"{path} has the file format {found!r}; this version of fisherkit "
+            f"({version('fisherkit')}) reads format {FORMAT}."
+        )
+    return archive, metadata
+
+
+def _not_an_archive(path: Path, archive: bytes) -> str:
+    if archive[:1] == b"\x80" or archive[:2] in (b"\x1f\x8b", b"(d", b"cp"):
+        return (
+            f"{path} was not opened: it looks like a pickle, which runs code when opened. Models "
+            "of fisherkit are never pickles."
+        )
+    if archive[:4] == b"PK\x03\x04":
+        return f"{path} is not a whole model file: its end is missing. Copy or write it again."
+    return f"{path} is not a model file of fisherkit."
+
+
+def _compare_versions(path: Any, metadata: dict[str, Any]) -> None:
+    written = metadata.get("versions", {})
+    here = {name: version(name) for name in LIBRARIES}
+    ours = str(written.get("fisherkit"))
+    if _release(ours) != _release(here["fisherkit"]):
+        raise ModelFileError(
+            f"{path} was written by fisherkit {ours}, and this is fisherkit {here['fisherkit']}. "
+            "Train it again, or install that version."
+        )
+    others = [
+        f"{name} {written.get(name)} (here {here[name]})"
+        for name in ("scikit-learn", "numpy")
+        if _release(str(written.get(name))) != _release(here[name])
+    ]
+    if others:
+        warnings.warn(
+            f"{path} was written with {' and '.join(others)}; predictions may differ.",
+            VersionWarning,
+            stacklevel=3,
+        )
+
+
+def _release(text: str) -> list[str]:
+    """Major and minor version."""
+    return text.split(".")[:2]
+
+
+def _through(model: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of the model with what our estimators hold changed; other steps are shared."""
+    if isinstance(model, Pipeline):
+        steps = [(name, _through(step, change)) for name, step in model.steps]
+        return _with(model, {**vars(model), "steps": steps})
+    if isinstance(model, BaseEstimator) and type(model).__module__.startswith("fisherkit."):
+        return _with(model, {name: change(value) for name, value in vars(model).items()})
+    return model
+
+
+def _with(original: Any, state: dict[str, Any]) -> Any:
+    twin = copy.copy(original)
+    vars(twin).clear()
+    vars(twin).update(state)
+    return twin
+
+
+def _encode(value: Any) -> Any:
+    return _mapped(value, _encode_one)
+
+
+def _encode_one(value: Any) -> Any:
+    if isinstance(value, Enum):
+        for kind, enum in _ENUMS.items():
+            if isinstance(value, enum):
+                return _Member(kind, value.name)
+    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+        return _Pairs(list(value.keys()), [_encode(v) for v in value.values()])
+    return value
+
+
+def _decode(value: Any) -> Any:
+    return _mapped(value, _decode_one)
+
+
+def _decode_one(value: Any) -> Any:
+    if isinstance(value, _Member):
+        return _ENUMS[value.kind][value.name]
+    if isinstance(value, _Pairs):
+        return dict(zip(value.keys, map(_decode, value.values), strict=True))
+    return value
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of plain containers and dataclasses with every part changed."""
+    changed = change(value)
+    if changed is not value:
+        return changed
+    if type(value) is dict:
+        return {key: _mapped(item, change) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(item, change) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        state = {f.name: _mapped(getattr(value, f.name), change) for f in fields(value)}
+        return _with(value, state)
+    return value

@@ -1,0 +1,110 @@
+"""A training as a model file, and back again with the rows it was trained on."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fisherkit import model_files
+from fisherkit.model_files import ModelFile
+from fisherkit.tables import Column, TableError, match, read_table
+from fisherkit.training import EXAMPLE, HeldOut, Training, example
+
+
+def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
+    """Write model, held-out predictions, schema and summary into one file."""
+    metadata = {
+        "target": training.target,
+        "source": training.source,
+        "method": training.method,
+        "classes": [_plain(label) for label in training.model.classes_],
+        "columns": [asdict(Column.of(training.X[name])) for name in training.X.columns],
+        "rows_sha256": _fingerprint(training.X, training.y),
+        "code": training.code,
+        "summary": summary,
+    }
+    model_files.save(training.model, path, metadata=metadata, extra={"held_out": training.held_out})
+
+
+def columns(file: ModelFile) -> list[Column]:
+    """The columns that the model was trained on."""
+    return [
+        Column(item["name"], item["kind"], item["missing"], tuple(item["values"]))
+        for item in file.metadata["columns"]
+    ]
+
+
+def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
+    """The target column in the type of the classes; labels never seen stay as they are."""
+    kind = file.model.classes_.dtype
+    values = table[file.metadata["target"]]
+    try:
+        return values.to_numpy(dtype=str if kind.kind == "U" else kind)
+    except (TypeError, ValueError):
+        return values.to_numpy(dtype=object)
+
+
+def read_rows(file: ModelFile, path: Any, encoding: str) -> pd.DataFrame:
+    """A table read as the one that the model was trained on; all of its columns."""
+    text = [column.name for column in columns(file) if column.kind == "text"]
+    if file.model.classes_.dtype.kind == "U":
+        text.append(file.metadata["target"])
+    return read_table(path, text=text, encoding=encoding)
+
+
+def restore(file: ModelFile, path: Any, encoding: str = "utf-8") -> Training:
+    """The training behind a model file, given the table that it was trained on.
+
+    Raises
+    ------
+    TableError
+        If the table is another one, or has changed.
+    """
+    about = file.metadata
+    if path is None and about["source"] == EXAMPLE:
+        data = example()
+        X, y = data.X, data.y
+    elif path is None:
+        raise TableError(f"The report needs the rows of the training: give {about['source']}.")
+    else:
+        table = read_rows(file, path, encoding)
+        if about["target"] not in table.columns:
+            raise TableError(f"{path} has no column {about['target']!r}, the target.")
+        table = table[table[about["target"]].notna()]
+        X, y = match(table, columns(file), path), labels(file, table)
+    if _fingerprint(X, y) != about["rows_sha256"]:
+        raise TableError(
+            f"{path} does not hold the rows that the model was trained on ({about['source']})."
+        )
+    held_out = file.extra["held_out"]
+    summary = about["summary"]
+    assert held_out is None or isinstance(held_out, HeldOut)
+    return Training(
+        model=file.model,
+        X=X,
+        y=y,
+        target=about["target"],
+        source=about["source"],
+        method=about["method"],
+        held_out=held_out,
+        code=about["code"],
+        notes=tuple(summary["notes"]),
+        seconds=summary["seconds"],
+    )
+
+
+def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for name in X.columns:
+        digest.update(str(name).encode())
+        digest.update(pd.util.hash_pandas_object(X[name], index=False).to_numpy().tobytes())
+    digest.update("\0".join(map(str, y.tolist())).encode())
+    return digest.hexdigest()
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
