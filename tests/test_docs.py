@@ -2,6 +2,9 @@
 
 import doctest
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ PAGES = [
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if "_build" not in path.parts
 ]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -24,8 +27,14 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatc
     text = page.read_text(encoding="utf-8")
     namespace: dict = {"__name__": "__main__"}
     for match in BLOCK.finditer(text):
-        line = text[: match.start()].count("\n") + 1
-        exec(compile("\n" * line + match[1], str(page), "exec"), namespace)
+        if match[1] == "python":
+            line = text[: match.start()].count("\n") + 1
+            exec(compile("\n" * line + match[2], str(page), "exec"), namespace)
+        elif page.stem == "tutorial":  # other pages show commands that take long or need a cluster
+            words = shlex.split(match[2])
+            assert words[0] == "fisherkit"
+            command = [sys.executable, "-c", "from fisherkit.cli import app; app()", *words[1:]]
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
 @each_page
