@@ -19,6 +19,7 @@ from fisherkit.select import newton
 from fisherkit.weights import Weights
 
 SLOPE_BOUNDS = (1e-3, 1e6)
+_SCATTERS = 1 << 22  # entries of left-out scatters held at once
 
 
 def loo_decisions(ridge: Residuals, rule: Rule, indicator: Array) -> tuple[Array, Array]:
@@ -32,9 +33,15 @@ def loo_decisions(ridge: Residuals, rule: Rule, indicator: Array) -> tuple[Array
     counts = xp.sum(weights.v[:, None] * indicator, axis=0)
     left = counts[None, :] - weights.delta[:, None] * indicator
     left = xp.where(left > 1e-9 * counts[None, :], left, xp.zeros_like(left))
-    scatter = ridge.loo_scatter(loo) if rule.kind == "lda" else None
     known = xp.sum(left * indicator, axis=1) > 0
-    return rule.decide(ridge.Y - loo, left, scatter), known
+    scores = ridge.Y - loo
+    if rule.kind != "lda":
+        return rule.decide(scores, left, None), known
+    decisions = [  # in blocks: each row has a scatter of its own
+        rule.decide(scores[rows, :], left[rows, :], ridge.loo_scatter(loo, rows))
+        for rows in _array.row_blocks(loo.shape[0], loo.shape[1] ** 2, _SCATTERS)
+    ]
+    return xp.concat(decisions, axis=0), known
 
 
 def platt_targets(indicator: Array, weights: Weights) -> Array:
