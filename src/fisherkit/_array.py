@@ -24,7 +24,7 @@ _NUMPY = compat.array_namespace(np.empty(0))
 _SMALL_MATRIX = 2048  # rows up to which memory does not matter
 _SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is faster
 _UNKNOWN_MEMORY = 4 << 30  # bytes taken to be free where the system does not say
-_GRAM_PANELS = 16  # of columns in a symmetric product: 17/32 of the flops of a full one
+_GRAM_LEAF = 1280  # columns of the smallest product in a symmetric one
 _BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
@@ -125,7 +125,7 @@ def row_blocks(n_rows: int, row_length: int, elements: int | None = None) -> Ite
 
 def free_memory(reference: Array) -> int:
     """Bytes that are free where ``reference`` lives."""
-    if compat.is_torch_array(reference) and reference.is_cuda:
+    if compat.is_torch_array(reference) and on_accelerator(reference):
         import torch
 
         return int(torch.cuda.mem_get_info(reference.device)[0])
@@ -141,10 +141,14 @@ def free_memory(reference: Array) -> int:
     return _UNKNOWN_MEMORY
 
 
+def on_accelerator(x: Array) -> bool:
+    """Say whether ``x`` is in the memory of a GPU."""
+    return compat.is_cupy_array(x) or (compat.is_torch_array(x) and str(x.device) != "cpu")
+
+
 def preferred_elements(reference: Array) -> int:
     """Numbers alive in a block of rows that keeps matrix products busy: more on an accelerator."""
-    on_host = is_numpy(reference) or "cpu" in str(compat.device(reference)).lower()
-    return 1 << 23 if on_host else 1 << 30
+    return 1 << 30 if on_accelerator(reference) else 1 << 23
 
 
 def exp_in_place(x: Array) -> Array:
@@ -199,9 +203,18 @@ def add_gram(total: Array, F: Array) -> None:
         # The lower triangle in Fortran order is the upper one of the C-ordered ``total``.
         blas.dsyrk(1.0, F.T, beta=1.0, c=total.T, lower=1, overwrite_c=1)
         return
-    m = F.shape[1]
-    for rows in row_blocks(m, 1, max(256, -(-m // _GRAM_PANELS))):
-        total[rows, rows.start :] += F[:, rows].T @ F[:, rows.start :]
+    _add_gram(total, F, 0, F.shape[1])
+
+
+def _add_gram(total: Array, F: Array, start: int, stop: int) -> None:
+    """Columns start to stop, by halves: large square products beside small ones on the diagonal."""
+    if stop - start <= _GRAM_LEAF:
+        total[start:stop, start:stop] += F[:, start:stop].T @ F[:, start:stop]
+        return
+    middle = (start + stop) // 2
+    total[start:middle, middle:stop] += F[:, start:middle].T @ F[:, middle:stop]
+    _add_gram(total, F, start, middle)
+    _add_gram(total, F, middle, stop)
 
 
 def symmetric(total: Array) -> Array:

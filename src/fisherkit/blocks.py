@@ -14,6 +14,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -27,7 +28,6 @@ from fisherkit.rows import Rows
 from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, vertex
 
 _PILOT_ROWS = 16384
-_PILOT_ELEMENTS = 1 << 24
 _GROUPS = 16  # of pilot rows, whose spread tells how uncertain the optimum is
 _ERRORS = 4.0  # standard errors that the window reaches to either side
 _WIDTHS = (0.35, 2.8)  # least and largest half-width of the window, in log mu
@@ -58,6 +58,8 @@ def second_pass_numbers(m: int, d: int, k: int, p: int | None = None) -> tuple[i
 @dataclass(frozen=True)
 class SecondPass:
     """Pass 2: the criterion at every mu; residuals at those from ``keep_from`` on are kept."""
+
+    on_host: ClassVar[bool] = False
 
     form: Form
     rule: str
@@ -175,14 +177,17 @@ class _Prices:
         """Sweep: prices on the grid and at the nodes; residuals at the nodes are kept if few."""
         grid = grid[~np.isin(grid, nodes)]
         mus = np.concatenate([grid, nodes])
-        size = 8 * self.form.rows * (self.form.xi.shape[1] + 1) * len(nodes)
-        keep = len(nodes) if size <= self.kept_bytes else 0
+        keep = len(nodes) if self.affordable(len(nodes)) else 0
         self.parts = []
         tally = self.rows.sweep(replace(self.step, mus=tuple(mus), keep_from=len(mus) - keep))
         values = tally.sums / tally.weight
         self.known.update(zip(mus.tolist(), values.tolist(), strict=True))
         self.nodes, self.parts = nodes, tally.kept
         return values[len(grid) :]
+
+    def affordable(self, count: int) -> bool:
+        """Whether the residuals of all rows can be kept at so many nodes."""
+        return 8 * self.form.rows * (self.form.xi.shape[1] + 1) * count <= self.kept_bytes
 
     def look_at(self, window: tuple[float, float], grid: np.ndarray) -> None:
         """Sweep: prices on the grid, and the criterion as a function of log mu in the window."""
@@ -343,7 +348,9 @@ def _prepare(prices: _Prices, pilot: Block) -> None:
     """Pass 2, at the values of mu that the pilot rows suggest."""
     form = prices.form
     n = pilot.Y.shape[0]
-    n = min(n, max(_GROUPS, min(_PILOT_ROWS, _PILOT_ELEMENTS // form.rank)))
+    n = min(
+        n, max(_GROUPS, min(_PILOT_ROWS, _array.preferred_elements(form.lam) // (4 * form.rank)))
+    )
     blocks = []
     for some in _array.row_blocks(n, 1, -(-n // _GROUPS)):
         block = pilot.rows(some)
@@ -353,5 +360,7 @@ def _prepare(prices: _Prices, pilot: Block) -> None:
     if prices.smooth:
         prices.look_at(scout.window(search), search.mus)
     else:
-        j = search.best
-        prices.prepare(search.mus, search.mus[max(j - _NEIGHBOURS, 0) : j + _NEIGHBOURS + 1])
+        nodes, j = search.mus, search.best
+        if not prices.affordable(len(nodes)):
+            nodes = nodes[max(j - _NEIGHBOURS, 0) : j + _NEIGHBOURS + 1]
+        prices.prepare(search.mus, nodes)

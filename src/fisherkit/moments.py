@@ -20,7 +20,7 @@ Accuracy. Moments square the condition number. Two things keep that harmless:
   values k would multiply that error by the condition number of K_mm, and solving for z in pass 1
   costs another n m^2. Only the first p pivots are solved for, and what they explain is subtracted
   from the others: what remains is small and evenly scaled, and the rest of L is applied to
-  the moments. p is the smallest that multiplies the error by no more than about one.
+  the moments. p is the smallest that multiplies the error by no more than about 30.
 
 Directions with lam below 1e-10 of the smallest mu priced are left out: no mu can see them.
 """
@@ -29,17 +29,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
+from fisherkit.basis import leading_rows
 from fisherkit.canonical import trace_unit
-from fisherkit.kernels import Kernel
+from fisherkit.kernels import Gram, Kernel
 from fisherkit.weights import Weights
 
 _INVISIBLE = 1e-10  # of the smallest mu priced: directions below it are left out
-_POWER_STEPS = 12  # of the power iterations that estimate a condition number
+_POWER_STEPS = 8  # of the power iterations that estimate a condition number
+_MANY = 2048  # centres from which on pivots are sought among the leading ones only
+_LOSS = 32.0  # factor of the error that solving for fewer pivots may cost
+_PLAIN = 1e-10  # error of the features that saves solving for pivots again in pass 2
 _FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 64, 128, ..., m
 
 
@@ -86,6 +91,7 @@ class Centres:
     corner: Array | None
     split: int
     solved: Array | None
+    largest_inverse: float = 0.0
 
     @classmethod
     def of(cls, kernel: Kernel, X: Array, frequency: Array, penalty: str) -> Centres:
@@ -94,26 +100,37 @@ class Centres:
         rows = np.arange(X.shape[0])
         if penalty == "coefficients":
             return cls(kernel, X, rows, xp.sqrt(frequency), None, 0, None)
+        if len(rows) > _MANY:  # pivots for all would take longer than the factorisation itself
+            rows = leading_rows(Gram(X, kernel), _MANY // 2)
+            X = xp.take(X, _array.indices(rows, X), axis=0)
         K = kernel.block(X, X)
         largest = float(xp.max(xp.linalg.diagonal(K)))
-        corner, kept = _array.pivoted_cholesky(K, len(rows) * _array.eps(X) * largest)
+        tolerance = len(rows) * _array.eps(X) * largest
+        corner = _array.lower_factor(K) if len(rows) > _MANY else None
+        kept = np.arange(len(rows))
+        if corner is None or float(xp.min(xp.linalg.diagonal(corner))) ** 2 <= tolerance:
+            corner, kept = _array.pivoted_cholesky(K, tolerance)
         if len(kept) == 0:  # a kernel that vanishes on every centre
             return cls(kernel, X[:1, :], rows[:1], xp.ones_like(frequency[:1]), None, 0, None)
-        split = _enough_pivots(corner)
+        largest_inverse = _norm(corner, inverse=True)
+        split = _enough_pivots(corner, largest_inverse)
         solved = _array.lower_triangular_inverse(corner[:split, :split]).T if split else None
         chosen = xp.take(X, _array.indices(kept, X), axis=0)
-        return cls(kernel, chosen, kept, None, corner, split, solved)
+        return cls(kernel, chosen, rows[kept], None, corner, split, solved, largest_inverse)
 
     @property
     def size(self) -> int:
         return self.X.shape[0]
 
-    def block(self, X: Array) -> Array:
-        """F (b, m): features of rows X but for the last triangle, see `finish`. O(b m p)."""
+    def block(self, X: Array, *, plain: bool = False) -> Array:
+        """F (b, m): features of rows X but for the last triangle, see `finish`. O(b m p).
+
+        ``plain``: the kernel values alone, O(b m d).
+        """
         F = self.kernel.block(_array.widen(X), self.X)
         if self.scale is not None:
             F *= self.scale
-        if self.solved is not None:
+        if self.solved is not None and not plain:
             p = self.split
             F[:, :p] = F[:, :p] @ self.solved
             if self.corner is not None and p < self.size:
@@ -137,6 +154,14 @@ class Centres:
         lower = _array.solve_lower(self.corner[p:, p:], W[p:, :], transposed=True)
         return xp.concat([W[:p, :], lower], axis=0)
 
+    @property
+    def plain(self) -> bool:
+        """Whether q may be found from kernel values in one product, to `_PLAIN` in the features."""
+        if self.corner is None:
+            return True
+        error = self.size**0.5 * _array.eps(self.X) * self.largest_inverse**0.5
+        return error <= _PLAIN
+
     def lift(self, w: Array) -> Array:
         """Coefficients of the centres from weights (m, k) of the features."""
         if self.corner is not None:
@@ -144,7 +169,7 @@ class Centres:
         return w if self.scale is None else self.scale[:, None] * w
 
 
-def _enough_pivots(L: Array) -> int:
+def _enough_pivots(L: Array, largest_inverse: float) -> int:
     """The smallest split p at which raw moments of what is left cost no digits.
 
     The error of G from the block beyond p is eps |S|^2 / |S^-1|^-1 with S = L22 L22', against
@@ -152,10 +177,11 @@ def _enough_pivots(L: Array) -> int:
     """
     m = L.shape[0]
     largest = _norm(L, inverse=False)
+    # S^-1 is a part of K^-1, so its norm is no larger.
+    allowed = (_LOSS * largest / largest_inverse) ** 0.5
     p = 0
     while p < m:
-        rest = L[p:, p:]
-        if _norm(rest, inverse=False) ** 2 * _norm(rest, inverse=True) <= largest:
+        if _norm(L[p:, p:], inverse=False) <= allowed:
             return p
         p = 2 * p if p else _FIRST_SPLIT
     return m
@@ -193,6 +219,8 @@ class Moments:
 @dataclass(frozen=True)
 class FirstPass:
     """Pass 1: the moments of the features. ``origin`` (m,) is about the mean of F, or 0."""
+
+    on_host: ClassVar[bool] = False
 
     centres: Centres
     origin: Array | None
@@ -241,6 +269,8 @@ class FirstPass:
 class Form:
     """The canonical form of a streamed model: q(x) = F(x) rotation - centre; see the module.
 
+    F are kernel values (``plain``) or what pass 1 has taken moments of.
+
     ``xi`` (r, k) is W'C, ``targets`` (k,) the weighted sum of the targets, ``spread`` that of their
     squares about the mean.
     """
@@ -259,6 +289,7 @@ class Form:
     unit: float
     targets: Array
     spread: float
+    plain: bool
 
     @classmethod
     def of(cls, step: FirstPass, sums: Moments, bias: str, *, smallest: float) -> Form:
@@ -296,13 +327,15 @@ class Form:
         if bias == "penalized":
             centre, features = -W[-1, :], W[:-1, :]
         rotation = centres.unfinish(features)
+        if centres.corner is not None and centres.plain:
+            rotation = centres.lift(features)
         if bias == "free":
-            centre = point @ rotation
+            centre = point @ centres.unfinish(features)
         elif bias == "none":
             centre = xp.zeros_like(lam)
         return cls(
             *(centres, rotation, centre, features, lam, xi, mean, sums.mass, sums.total),
-            *(sums.rows, bias, unit, sums.targets, spread),
+            *(sums.rows, bias, unit, sums.targets, spread, centres.plain),
         )
 
     @property
@@ -311,7 +344,7 @@ class Form:
 
     def coordinates(self, X: Array) -> Array:
         """q (b, r) of rows X; 2 b m r flops."""
-        q = self.centres.block(X) @ self.rotation
+        q = self.centres.block(X, plain=self.plain) @ self.rotation
         q -= self.centre
         return q
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -25,15 +25,18 @@ from fisherkit.weights import Weights
 
 LEAST_ROWS = 16  # of a block: a budget that does not hold them is refused
 _KEEP_SHARE = 0.25  # of the budget, for the residuals of all rows at some values of mu
-_SPARE = 2  # copies of a sample kept in the race, so that repeated rows find each other
+_HOST_WORKERS = 4  # of a survey: their samples have to be merged
+_SPARE = 1000  # rows more in the race than drawn, so that copies of a row find each other
 
 
 class Pass(Protocol):
     """What is summed up in one sweep over the rows. Picklable, so that it can travel.
 
-    ``row_numbers`` and ``state_numbers`` say how many floats are alive for each row of a block and
-    for each worker.
+    ``on_host`` says that it runs in NumPy whatever X is; ``row_numbers`` and ``state_numbers`` say how
+    many floats are alive for each row of a block and for each worker.
     """
+
+    on_host: ClassVar[bool]
 
     @property
     def row_numbers(self) -> int: ...
@@ -153,14 +156,16 @@ class LocalRows:
 
     def sweep(self, step: Pass) -> Any:
         """Run a pass: blocks are dealt to the workers in turn, sums are added in a fixed order."""
-        workers = blas_threads() if _array.is_numpy(self.Y) else 1
+        workers = blas_threads() if step.on_host or _array.is_numpy(self.Y) else 1
+        workers = min(workers, _HOST_WORKERS) if step.on_host else workers
         size = self.budget.block_rows(step, workers)
         while not size and workers > 1:
             workers -= 1
             size = self.budget.block_rows(step, workers)
         if not size:
             self.budget.require(step.row_numbers, step.state_numbers)
-        elements = min(size * step.row_numbers, _array.preferred_elements(self.Y))
+        where = np.empty(0) if step.on_host else self.Y
+        elements = min(size * step.row_numbers, _array.preferred_elements(where))
         slices = list(_array.row_blocks(self.n, step.row_numbers, elements))
         workers = min(workers, len(slices))
         if workers <= 1:
@@ -271,6 +276,8 @@ class Survey:
     blocks. (Copies of a row in different blocks are added up among the luckiest only.)
     """
 
+    on_host: ClassVar[bool] = True
+
     size: int
     seed: int
     n_features: int
@@ -283,7 +290,7 @@ class Survey:
 
     @property
     def state_numbers(self) -> int:
-        return 2 * _SPARE * self.size * (self.n_features + self.n_targets + 6)
+        return 3 * (self.size + _SPARE) * (self.n_features + self.n_targets + 6)
 
     def begin(self) -> Seen:
         return Seen()
@@ -293,8 +300,9 @@ class Survey:
         values = self._checked(X, block.index)
         w = np.asarray(_array.to_numpy(block.weights.frequency), dtype=np.float64)
         weight = float(w.sum())
-        mean = float(w @ values.mean(axis=1)) / weight
-        scatter = float(w @ np.mean((values - mean) ** 2, axis=1))
+        d = X.shape[1]
+        mean = float(np.sum(w @ values)) / (weight * d)
+        scatter = float(w @ np.einsum("ij,ij->i", values - mean, values - mean)) / d
         this = Seen(None, len(X), weight, mean, scatter, values.min(axis=0), values.max(axis=0))
         self._combine(seen, this)
         key = fingerprints(values)
@@ -311,10 +319,10 @@ class Survey:
             self._join(a, b.sample)
         return a
 
-    def drawn(self, seen: Seen, size: int | None = None) -> Sample:
-        """The rows drawn, the luckiest first; ``size`` of them or all."""
+    def drawn(self, seen: Seen) -> Sample:
+        """The rows drawn, the luckiest first."""
         assert seen.sample is not None
-        return seen.sample.take(np.arange(min(size or self.size, self.size, seen.sample.size)))
+        return _luckiest(seen.sample, self.size)
 
     def _checked(self, X: np.ndarray, index: np.ndarray) -> np.ndarray:
         place = self.describe(int(index[0]))
@@ -325,9 +333,9 @@ class Survey:
                 f"Blocks of X must have the same number of columns: from {place} on there are "
                 f"{X.shape[1]}, before there were {self.n_features}."
             )
-        values = X.astype(np.float64)
-        bad = ~np.isfinite(values)
-        if bad.any():
+        values = X.astype(np.float64, copy=False)
+        if not np.isfinite(values.sum()) and not np.isfinite(values).all():
+            bad = ~np.isfinite(values)
             row, column = (int(i) for i in np.argwhere(bad)[0])
             raise ValueError(
                 f"Input X contains {'NaN' if np.isnan(values[row, column]) else 'infinity'} in "
@@ -348,18 +356,30 @@ class Survey:
 
     def _join(self, seen: Seen, more: Sample) -> None:
         """Add rows to the race: equal ones become one, and only the luckiest stay."""
-        more = _luckiest(more, _SPARE * self.size)
+        limit = self.size + self.size // 4 + _SPARE
         old = seen.sample
-        if old is not None:
-            names = old.__dataclass_fields__
-            more = Sample(*(np.concatenate([getattr(old, n), getattr(more, n)]) for n in names))
-        more = more.take(np.argsort(more.index, kind="stable"))  # the first of equal rows stays
-        key, first, group = np.unique(more.key, return_index=True, return_inverse=True)
-        if len(key) < more.size:
-            chance = np.bincount(group, weights=more.chance)
-            more = more.take(first)
-            more.chance, more.score = chance, race(more.key, chance, self.seed)
-        seen.sample = _luckiest(more, _SPARE * self.size)
+        if old is None:
+            seen.sample = _luckiest(self._distinct(_luckiest(more, limit)), limit)
+            return
+        scores = np.concatenate([old.score, more.score])
+        if len(scores) > limit:
+            bar = -np.partition(-scores, limit - 1)[limit - 1]
+            more = more.take(np.flatnonzero(more.score >= bar))
+            old = old.take(np.flatnonzero(old.score >= bar))
+        names = old.__dataclass_fields__
+        both = Sample(*(np.concatenate([getattr(old, n), getattr(more, n)]) for n in names))
+        seen.sample = self._distinct(both)
+
+    def _distinct(self, sample: Sample) -> Sample:
+        """Equal rows as one, the first in the data, with the chances of all."""
+        if len(np.unique(sample.key)) == sample.size:
+            return sample
+        sample = sample.take(np.argsort(sample.index, kind="stable"))
+        _, first, group = np.unique(sample.key, return_index=True, return_inverse=True)
+        chance = np.bincount(group, weights=sample.chance)
+        sample = sample.take(first)
+        sample.chance, sample.score = chance, race(sample.key, chance, self.seed)
+        return sample
 
 
 def _luckiest(sample: Sample, size: int) -> Sample:
