@@ -229,7 +229,7 @@ def test_the_survey_draws_what_memory_draws(data):
     n = len(X)
     chances = np.random.default_rng(0).uniform(0.5, 2, n)
     rows = LocalRows(X, np.zeros((n, 1)), chances, np.ones(n), Budget(1 << 20))
-    survey = Survey(size=40, seed=3, n_features=4, n_targets=1)
+    survey = Survey(40, 3, 4, 1, rows.describe)
     drawn = survey.drawn(rows.sweep(survey))
     np.testing.assert_array_equal(drawn.index, Distinct.rows(X).draw(chances, 40, 3))
 
@@ -237,7 +237,7 @@ def test_the_survey_draws_what_memory_draws(data):
 def test_the_survey_measures_all_rows(data):
     X, _ = data
     rows = LocalRows(X, np.zeros((N, 1)), np.ones(N), np.ones(N), Budget(400_000))
-    seen = rows.sweep(Survey(size=10, seed=0, n_features=4, n_targets=1))
+    seen = rows.sweep(Survey(10, 0, 4, 1, rows.describe))
     assert seen.rows == N
     assert seen.variance == pytest.approx(X.var(), rel=1e-12)
     np.testing.assert_array_equal(seen.highest, X.max(axis=0))

@@ -24,7 +24,7 @@ LAYERS = [
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
-        *("model_selection", "inspection", "streaming"),
+        *("model_selection", "inspection", "streaming", "dask_fit"),
     ],
     ["generators", "datasets", "loo_plots", "plots", "report", "cli"],
     ["__init__"],

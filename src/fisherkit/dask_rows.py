@@ -26,6 +26,20 @@ _FAN_IN = 8  # states merged by one task
 _PLACE = 1 << 40  # places of rows are chunk * _PLACE + row until chunk lengths are known
 
 
+def task(function: Callable[..., Any]) -> Any:
+    """A function whose calls become tasks."""
+    from dask.delayed import delayed
+
+    return delayed(function, pure=False)
+
+
+def constant(value: Any) -> Any:
+    """A value that travels with the graph, once for all tasks that use it."""
+    from dask.delayed import delayed
+
+    return delayed(value, pure=False, traverse=False)
+
+
 def is_dask(x: Any) -> bool:
     """Say whether ``x`` is a Dask collection; Dask need not be installed to be sure it is not."""
     return type(x).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(x, "to_delayed")
@@ -48,8 +62,6 @@ def parts_of(x: Any, name: str) -> list[Any]:
 
 def aligned_parts(values: Any, X: Any, parts: Sequence[Any], name: str) -> list[Any]:
     """Chunks of targets or weights, one for each chunk of X."""
-    import dask
-
     if not is_dask(values):
         lengths = _lengths(X)
         if lengths is None:
@@ -61,7 +73,7 @@ def aligned_parts(values: Any, X: Any, parts: Sequence[Any], name: str) -> list[
         if len(values) != sum(lengths):
             raise ValueError(f"{name} has {len(values)} rows, X has {sum(lengths)}.")
         ends = np.cumsum(lengths)[:-1]
-        return [dask.delayed(part, pure=False) for part in np.split(values, ends)]
+        return [constant(part) for part in np.split(values, ends)]
     lengths = _lengths(X)
     if hasattr(values, "rechunk") and lengths is not None and _lengths(values) is not None:
         values = values.rechunk({0: lengths})
@@ -143,17 +155,13 @@ class DaskRows:
 
     def sweep(self, step: Pass) -> Any:
         """Run a pass: the client gets the sum over all chunks only."""
-        import dask
-
-        shared = dask.delayed(step, pure=False, traverse=False)
+        shared = constant(step)
         states = self.each(run, shared, self.budget, first=True)
-        return tree(lambda group: dask.delayed(merge, pure=False)(shared, group), states)
+        return tree(lambda group: task(merge)(shared, group), states)
 
     def each(self, function: Callable[..., Any], *arguments: Any, first: bool = False) -> list[Any]:
         """A task for each chunk: ``function(chunk, *arguments)``, or with the chunk second."""
-        import dask
-
-        call = dask.delayed(function, pure=False)
+        call = task(function)
         if first:
             return [call(arguments[0], chunk, *arguments[1:]) for chunk in self.chunks]
         return [call(chunk, *arguments) for chunk in self.chunks]
@@ -163,8 +171,14 @@ class DaskRows:
         starts = np.concatenate([[0], np.cumsum(self.lengths)])
         return starts[index // _PLACE] + index % _PLACE
 
-    def describe(self, index: int) -> str:
-        return f"row {index % _PLACE} of chunk {index // _PLACE}"
+    @property
+    def describe(self) -> Callable[[int], str]:
+        return place
+
+
+def place(index: int) -> str:
+    """Where a row is that a pass has met."""
+    return f"row {index % _PLACE} of chunk {index // _PLACE}"
 
 
 def tree(merge_group: Callable[[list[Any]], Any], states: list[Any]) -> Any:
@@ -181,18 +195,23 @@ def compute(task: Any) -> Any:
         return task.compute()
 
 
-def persist(tasks: list[Any]) -> list[Any]:
-    """Have the workers compute and keep these."""
-    import dask
+def compute_all(*tasks: Any) -> tuple[Any, ...]:
+    from dask.base import compute
+
+    return compute(*tasks)
+
+
+def kept_by_workers(tasks: list[Any]) -> list[Any]:
+    """Have the workers compute these and keep them."""
+    from dask.base import persist
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        return list(dask.persist(*tasks))
+        return list(persist(*tasks))
 
 
 def lazily(model: Any, method: str, X: Any) -> Any:
     """A method of a fitted model on every chunk of X, when it is asked for; a Dask array."""
-    import dask
     import dask.array as da
 
     columns = list(X.columns) if hasattr(X, "columns") else None
@@ -202,10 +221,10 @@ def lazily(model: Any, method: str, X: Any) -> Any:
 
         sample = pd.DataFrame(sample, columns=columns)
     like = getattr(model, method)(sample)
-    shared = dask.delayed(model, pure=False, traverse=False)
+    shared = constant(model)
     parts = parts_of(X, "X")
     lengths = _lengths(X) or (np.nan,) * len(parts)
-    call = dask.delayed(_call, pure=False)
+    call = task(_call)
     arrays = [
         da.from_delayed(
             call(shared, method, part, like), shape=(length, *like.shape[1:]), dtype=like.dtype

@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fisherkit import _array, coding, conformal, relevance, streaming, validation
+from fisherkit import _array, coding, conformal, dask_fit, relevance, streaming, validation
 from fisherkit.covariance import FittedKernel, Parametric
 from fisherkit.criteria import CRITERIA
+from fisherkit.dask_rows import is_dask, lazily
 from fisherkit.discriminant import DiscriminantMixin
 from fisherkit.kernel_model import (
     THRESHOLDS,
@@ -187,6 +188,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         -------
         self
         """
+        if is_dask(X):
+            return dask_fit.fit_classifier(self, X, y, sample_weight)
         plan = self._plan(X)
         if plan.streamed:
             return streaming.fit_classifier(self, plan, X, y, sample_weight)
@@ -407,6 +410,8 @@ n_components, max_memory, random_state
         -------
         self
         """
+        if is_dask(X):
+            return dask_fit.fit_regressor(self, X, y, sample_weight)
         plan = self._plan(X)
         if plan.streamed:
             return streaming.fit_regressor(self, plan, X, y, sample_weight)
@@ -433,6 +438,8 @@ n_components, max_memory, random_state
 
     def predict(self, X):
         """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs)."""
+        if is_dask(X):
+            return lazily(self, "predict", X)
         scores, dtype = self._scores(X, "predict")
         scores = _array.cast(scores, dtype)
         return scores[:, 0] if len(self.dual_coef_.shape) == 1 else scores

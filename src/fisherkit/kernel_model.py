@@ -276,7 +276,7 @@ class KernelModel(BaseEstimator):
         m = len(rows) if rows is not None else m
         chosen = plan(n, d, streaming.copied_itemsize(X), basis, m, memory)
         if chosen.streamed:
-            streaming.require_streamable(self, chosen)
+            streaming.require_streamable(self, chosen.reason)
         return chosen
 
     def _request(

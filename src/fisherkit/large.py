@@ -138,7 +138,7 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
     assert m is not None
     pool = max(_POOL * m, _LEAST_POOL) if request.plan.basis == "pivoted" else m
     rows.budget.require(*second_pass_numbers(m, d, rows.k))  # before any row is read
-    survey = Survey(1, _race_seed(request.seed), d, rows.k)
+    survey = Survey(1, _race_seed(request.seed), d, rows.k, rows.describe)
     least, one = (replace(survey, size=size).state_numbers for size in (0, 1))
     affordable = int(_SAMPLE_SHARE * rows.budget.bytes / 8 - least) // (one - least)
     survey = replace(survey, size=max(m, min(max(m + _PILOT, pool), affordable)))

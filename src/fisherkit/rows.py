@@ -32,8 +32,8 @@ _SPARE = 1000  # rows more in the race than drawn, so that copies of a row find 
 class Pass(Protocol):
     """What is summed up in one sweep over the rows. Picklable, so that it can travel.
 
-    ``on_host`` says that it runs in NumPy whatever X is; ``row_numbers`` and ``state_numbers`` say how
-    many floats are alive for each row of a block and for each worker.
+    ``on_host`` says that it runs in NumPy whatever X is; ``row_numbers`` and ``state_numbers`` say
+    how many floats are alive for each row of a block and for each worker.
     """
 
     on_host: ClassVar[bool]
@@ -96,6 +96,9 @@ class Rows(Protocol):
 
     def locate(self, index: np.ndarray) -> np.ndarray: ...
 
+    @property
+    def describe(self) -> Callable[[int], str]: ...
+
 
 @dataclass(frozen=True)
 class LocalRows:
@@ -130,6 +133,10 @@ class LocalRows:
     def locate(self, index: np.ndarray) -> np.ndarray:
         """Places in the data of rows that passes have met."""
         return index
+
+    @property
+    def describe(self) -> Callable[[int], str]:
+        return "row {}".format
 
     def block(self, rows: slice) -> Block:
         """The rows of positive weight among these."""
@@ -282,7 +289,7 @@ class Survey:
     seed: int
     n_features: int
     n_targets: int
-    describe: Callable[[int], str] = "row {}".format
+    describe: Callable[[int], str]
 
     @property
     def row_numbers(self) -> int:

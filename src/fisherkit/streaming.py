@@ -37,7 +37,7 @@ def dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else X
 
 
-def require_streamable(model: Any, plan: Plan) -> None:
+def require_streamable(model: Any, reason: str) -> None:
     """Refuse what needs every row at once, before any row is read."""
     criterion = getattr(model, "criterion", "press")
     trouble = None
@@ -50,7 +50,7 @@ def require_streamable(model: Any, plan: Plan) -> None:
         )
     if trouble:
         raise ValueError(
-            f"Rows have to be read in blocks ({plan.reason}), which excludes {trouble}, or raise "
+            f"Rows have to be read in blocks ({reason}), which excludes {trouble}, or raise "
             "max_memory."
         )
 
