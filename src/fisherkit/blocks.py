@@ -27,10 +27,10 @@ from fisherkit.moments import Block, Centres, FirstPass, Form, left_out
 from fisherkit.rows import Rows
 from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, vertex
 
-_PILOT_ROWS = 16384
+_PILOT_ROWS = 16384  # at most, whose left-out prices tell where the best mu will be
 _GROUPS = 16  # of pilot rows, whose spread tells how uncertain the optimum is
 _ERRORS = 4.0  # standard errors that the window reaches to either side
-_WIDTHS = (0.35, 2.8)  # least and largest half-width of the window, in log mu
+_WIDTHS = (0.35, 1.4)  # least and largest half-width of the window, in log mu
 _DIGITS = 13  # of the interpolation in the window
 _NODES = (10, 32)
 _OCTAVE = math.log(2)
@@ -349,7 +349,7 @@ def _prepare(prices: _Prices, pilot: Block) -> None:
     form = prices.form
     n = pilot.Y.shape[0]
     n = min(
-        n, max(_GROUPS, min(_PILOT_ROWS, _array.preferred_elements(form.lam) // (4 * form.rank)))
+        n, max(_GROUPS, min(_PILOT_ROWS, _array.preferred_elements(form.lam) // form.rank))
     )
     blocks = []
     for some in _array.row_blocks(n, 1, -(-n // _GROUPS)):
