@@ -13,17 +13,18 @@ LAYERS = [
     ["_array", "_cityblock"],
     ["kernels", "coding", "weights", "covariance"],
     ["basis"],
-    ["canonical", "ridge"],
+    ["canonical", "ridge", "moments"],
     ["criteria", "decompose", "evidence"],
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners", "climb"),
         *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
+        *("rows", "large", "dask_rows"),
         *("relabel", "influence", "conformal"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
-        *("model_selection", "inspection", "left_out"),
+        *("model_selection", "inspection", "left_out", "streaming", "dask_fit"),
     ],
     [
         *("generators", "fetch", "datasets", "loo_plots", "plots", "tables", "recipes"),

@@ -16,6 +16,7 @@ import numpy as np
 from fisherkit import _array
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.calibrate import fit_slope, loo_decisions
+from fisherkit.canonical import mu_floor
 from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.ridge import Ridge
@@ -85,7 +86,8 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
     task, path = model._training, model._path()
     mus = _priced(model.selection_)
     if len(mus) == 1:
-        mus = np.union1d(mu_grid(path.canonical), mus)
+        unit = path.canonical.unit
+        mus = np.union1d(mu_grid(unit, mu_floor(unit, path.canonical.weights)), mus)
     chosen = int(np.argmin(np.abs(np.log(mus / model.regularization_))))
     weights = path.canonical.weights
     logits = []
