@@ -174,5 +174,6 @@ def test_results_are_found_by_setting_in_the_order_of_trials():
 
 
 def test_findings_are_about_papers():
+    assert set(FIGURE_FINDINGS) == {figure.name.split("-")[0] for figure in FIGURES}
     assert set(FIGURE_FINDINGS) <= set(PAPERS)
     assert all(len(text.split()) > 30 for text in FIGURE_FINDINGS.values())

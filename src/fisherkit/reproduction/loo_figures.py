@@ -155,7 +155,7 @@ def _error(results: Mapping[Task, Result], route: str) -> Any:
             lw=0,
         )
         look = {"color": COLOURS[k], "ls": STYLES[k], "marker": MARKERS[k], "ms": 5, "lw": 1.6}
-        ax.plot(sizes, means, **look, label=f"kernel dropped too, $\\mu$ = {mu}")
+        ax.plot(sizes, means, **look, label=f"without row and kernel, $\\mu$ = {mu}")
     kept = {
         int(options(s)["n"]): max(
             max(values(found[t], f"kept_{route}"))
@@ -166,7 +166,12 @@ def _error(results: Mapping[Task, Result], route: str) -> Any:
     }
     sizes = sorted(kept)
     ax.plot(
-        sizes, [kept[n] for n in sizes], color=BLACK, ls=":", lw=1.6, label="kernel kept, worst"
+        sizes,
+        [kept[n] for n in sizes],
+        color=BLACK,
+        ls=":",
+        lw=1.6,
+        label="without the row only, worst trial",
     )
     ax.axvline(30, color=GREY, lw=0.8)
     ax.annotate("n = 30", (30, 3e-11), (4, 0), textcoords="offset points", color=GREY)
