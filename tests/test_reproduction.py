@@ -113,7 +113,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 def test_the_journal_is_rebuilt_from_the_tracked_tables(tmp_path):
     book = filled(tmp_path / "a", HEART)
     book.append(record(Task("svc", "heart", TUNING, 0), chosen={"C": "2.0", "gamma": "0.5"}))
+    book.append(record(Task("mu-search", "n=8", "trial", 0), ours_seconds=0.25))
     book.write_tables()
+    assert "ours_seconds" not in (tmp_path / "a/results/splits/mu-search.csv").read_text()
     (tmp_path / "b").mkdir()
     (tmp_path / "a" / "results").rename(tmp_path / "b" / "results")
     again = runner.open_journal(tmp_path / "b")

@@ -162,7 +162,8 @@ def _ends_a_line(path: Path) -> bool:
 
 
 # The tracked tables: splits/<method>.csv has what was measured, the same to the last digit in
-# every run; runs/<method>.csv how long it took and by which version; environments.csv the versions.
+# every run; runs/<method>.csv how long it took, with all results that are times (their names end in
+# _seconds), and by which version; environments.csv the versions.
 
 _TASK = ("data", "protocol", "split")
 _RUN = (*_TASK, "key", "seconds", "commit", "environment")
@@ -175,18 +176,20 @@ def write_tables(folder: Path, records: Iterable[Record]) -> None:
         methods.setdefault(record.task.method, []).append(record)
     texts = sorted({r.environment for rs in methods.values() for r in rs})
     for method, rows in methods.items():
-        columns = list(dict.fromkeys(name for row in rows for name in row.result))
+        names = list(dict.fromkeys(name for row in rows for name in row.result))
+        times = [name for name in names if name.endswith("_seconds")]
         _write(
             folder / "splits" / f"{method}.csv",
-            (*_TASK, *columns),
+            (*_TASK, *(name for name in names if name not in times)),
             [{**vars(row.task), **_flat(row.result)} for row in rows],
         )
         _write(
             folder / "runs" / f"{method}.csv",
-            _RUN,
+            (*_RUN, *times),
             [
                 {
                     **vars(row.task),
+                    **_flat(row.result),
                     "key": row.key,
                     "seconds": rounded(row.seconds, 4),
                     "commit": row.commit,
@@ -239,7 +242,9 @@ def read_tables(folder: Path) -> Iterator[Record]:
                 yield Record(
                     task=Task(path.stem, place[0], place[1], int(place[2])),
                     key=run["key"],
-                    result={name: _value(text) for name, text in row.items()},
+                    result={
+                        name: _value(text) for name, text in (row | run).items() if name not in _RUN
+                    },
                     seconds=float(run["seconds"]),
                     commit=run["commit"],
                     environment=environments.get(run["environment"], ""),
