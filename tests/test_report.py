@@ -223,6 +223,12 @@ def test_the_policy_names_every_script_and_forbids_the_network():
     assert "unsafe-eval" not in policy
 
 
+def test_scripts_of_others_carry_their_licences():
+    html = render(train(n=60))
+    assert html.count("Permission to use, copy, modify, and/or distribute this software") == 2
+    assert "Mike Bostock" in html and "Observable, Inc." in html
+
+
 def test_placeholders_in_the_data_are_left_alone():
     html = render(train(n=60, target="{{style}} {{data}}"))
     assert "<title>Predicting {{style}} {{data}} from table.csv</title>" in html

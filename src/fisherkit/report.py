@@ -33,14 +33,12 @@ from fisherkit.report_blocks import section, text
 from fisherkit.report_scores import live
 from fisherkit.training import Training
 
-SCRIPTS = (
-    "vendor/d3.min.js",
-    "vendor/plot.umd.min.js",
-    "charts.js",
-    "counting.js",
-    "live.js",
-    "page.js",
-)
+# Scripts of others, in the order of their dependence, with licences that must go where they go.
+VENDOR = {
+    "vendor/d3.min.js": "vendor/LICENSE-d3.txt",
+    "vendor/plot.umd.min.js": "vendor/LICENSE-plot.txt",
+}
+OWN = ("charts.js", "counting.js", "live.js", "page.js")
 
 # By whether there are two classes, and whether there is a path over mu.
 INTRODUCTIONS = {
@@ -90,7 +88,8 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
     ('<!doctype html>', True)
     """
     page = describe(training, sample=sample, seed=seed)
-    scripts = [_asset(name) for name in SCRIPTS]
+    scripts = [f"/*\n{_asset(licence)}*/\n{_asset(name)}" for name, licence in VENDOR.items()]
+    scripts += [_asset(name) for name in OWN]
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     policy = "; ".join(
         (

@@ -214,9 +214,7 @@ const charts = (() => {
     axis,
     ring,
     diagonal,
-    percent,
     COLOURS,
-    DASHES,
     UNIT,
     GRID,
   };

@@ -2,20 +2,8 @@
 /* The live part: sliders, and all that follows from their positions. Numbers are set at once, with
  * their exact values in `data-value`; figures are drawn in the next frame. */
 const live = (() => {
-  const {
-    make,
-    brief,
-    figure,
-    axis,
-    ring,
-    diagonal,
-    percent,
-    reliabilityMarks,
-    COLOURS,
-    DASHES,
-    UNIT,
-    GRID,
-  } = charts;
+  const { make, brief, figure, axis, ring, diagonal, reliabilityMarks, COLOURS, UNIT, GRID } =
+    charts;
 
   const { Scores, Decisions, wilson } = counting;
 
@@ -302,7 +290,6 @@ const live = (() => {
               y: "y",
               stroke: COLOURS[0],
               strokeWidth: 2.4,
-              strokeDasharray: DASHES[0],
             }),
             ring([line[threshold.get()]]),
           ],
