@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
+from threadpoolctl import threadpool_limits
 
 from fisherkit.reproduction import catalogue, page, runner, tables
 from fisherkit.reproduction.experiments import Figure, Table
@@ -28,7 +29,9 @@ def execute(name: str, folder: Path, *, quick: bool, splits: int, jobs: int) -> 
         journal = runner.open_journal(folder)
         if name != "page":
             _run(journal, name, errors, quick=quick, splits=splits, jobs=jobs)
-        for path in page.publish(journal, splits=splits, quick=quick):
+        with threadpool_limits(1):  # the models drawn are small
+            written = page.publish(journal, splits=splits, quick=quick)
+        for path in written:
             Console(highlight=False).print(f"wrote {path}", soft_wrap=True)
     except KeyboardInterrupt:
         errors.print("stopped; what was finished is in the journal, the same command goes on")
