@@ -7,6 +7,7 @@ import numpy as np
 import oracles
 import pytest
 from oracles import gap
+from sklearn.metrics.pairwise import rbf_kernel
 
 from fisherkit import _array, basis
 from fisherkit.canonical import (
@@ -16,6 +17,7 @@ from fisherkit.canonical import (
     require_positive,
     trace_unit,
 )
+from fisherkit.generators import make_torus
 from fisherkit.kernels import Gram, Kernel
 from fisherkit.ridge import RidgePath
 from fisherkit.weights import Weights
@@ -210,6 +212,21 @@ def test_eigenvectors_of_the_low_rank_path_are_orthonormal_within_its_cut(case, 
     largest, smallest = (form.lam.max(), form.lam.min()) if form.rank else (1.0, 1.0)
     # Squaring the factor loses eps * largest / smallest.
     assert_orthonormal(form, 1e-13 * max(largest, weights.mass) / smallest)
+
+
+def test_the_coefficients_penalty_keeps_all_digits_where_its_kernel_has_nearly_full_rank():
+    # Some rows are nearly, not quite, interpolated: their part outside of the features is 1e-7.
+    X, y = make_torus(256, random_state=14)
+    targets, mu = 2.0 * y - 1, 0.01
+    K = rbf_kernel(X, gamma=0.5)
+    sigma, V = np.linalg.eigh(K)
+    V, g = V.astype(np.longdouble), 1 / (sigma.astype(np.longdouble) ** 2 + mu)
+    zeta, xi = V.sum(axis=0), V.T @ targets
+    a, S, T = V @ (g * zeta), g @ zeta**2, g @ (zeta * xi)
+    expected = (V @ (g * xi) - a * T / S) / (V**2 @ g - a**2 / S)
+    form = Canonical.from_features(K, Weights.unit(K), "free")
+    found = RidgePath.of(form, targets[:, None]).held_out([mu])[:, 0, 0]
+    np.testing.assert_allclose(found, expected.astype(float), rtol=1e-10, atol=1e-11)
 
 
 @each_bias

@@ -164,8 +164,14 @@ class Canonical:
         elif bias == "penalized":
             Z = xp.concat([Z, s], axis=1)
         U, sigma, Wt = xp.linalg.svd(Z, full_matrices=False)
+        spans_all = U.shape[0] == U.shape[1]
         U, sigma, W = U[:, first:], sigma[first:], Wt[first:, : Z.shape[1] - first].T
         r = int(xp.sum(xp.astype(sigma > rounding, xp.int64)))
+        if spans_all and 2 * r > sigma.shape[0]:
+            # The few directions below rounding stay, of length zero: found again by subtraction,
+            # they would have half of the digits.
+            sigma = xp.where(sigma > rounding, sigma, xp.zeros_like(sigma))
+            r = sigma.shape[0]
         return cls._thin(U[:, :r], sigma[:r], W[:, :r], weights, bias, lift, mean, unit, 0.0)
 
     @classmethod
