@@ -5,8 +5,8 @@ the columns and the target, and what the training found. Opening one builds noth
 named here and those of scikit-learn and NumPy that skops knows to be harmless; a file that asks for
 anything else is refused before any of it is built.
 
-skops knows neither enumerations nor dictionaries with keys other than text, and takes long lists of
-names word by word: `_encode` replaces these on the way to the file, `_decode` brings them back.
+skops knows neither enumerations nor dictionaries with keys other than text, and takes long lists
+item by item: `_encode` replaces these on the way to the file, `_decode` brings them back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FORMAT = 1
 METADATA = "fisherkit.json"
 LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
 
-_MANY = 20  # texts in a list from which they are kept as an array
+_LONG = 20  # items from which a list is kept as an array
 
 _ENUMS = {
     "select.Status": select.Status,
@@ -62,7 +62,7 @@ _OURS = (
     "kernels.Kernel",
     "model_files._Member",
     "model_files._Pairs",
-    "model_files._Words",
+    "model_files._Many",
     "posterior.Exact",
     "posterior.Posterior",
     "posterior.Projected",
@@ -115,10 +115,10 @@ class _Pairs:
 
 
 @dataclass(frozen=True)
-class _Words:
-    """Many texts, from a list or an array of objects."""
+class _Many:
+    """Many texts or integers, from a list or an array of objects."""
 
-    words: np.ndarray
+    values: np.ndarray
     listed: bool
 
 
@@ -308,9 +308,12 @@ def _encode_one(value: Any) -> Any:
         return _Pairs(list(value.keys()), [_encode(v) for v in value.values()])
     objects = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
     if objects and _all_words(value):
-        return _Words(value.astype(str), listed=False)
-    if type(value) is list and len(value) > _MANY and _all_words(value):
-        return _Words(np.array(value, dtype=str), listed=True)
+        return _Many(value.astype(str), listed=False)
+    if type(value) is list and len(value) > _LONG:
+        if _all_words(value):
+            return _Many(np.array(value, dtype=str), listed=True)
+        if all(type(item) is int for item in value):
+            return _Many(np.array(value, dtype=np.int64), listed=True)
     return value
 
 
@@ -328,8 +331,8 @@ def _decode_one(value: Any) -> Any:
         return _ENUMS[value.kind][value.name]
     if isinstance(value, _Pairs):
         return dict(zip(value.keys, map(_decode, value.values), strict=True))
-    if isinstance(value, _Words):
-        return value.words.tolist() if value.listed else value.words.astype(object)
+    if isinstance(value, _Many):
+        return value.values.tolist() if value.listed else value.values.astype(object)
     return value
 
 

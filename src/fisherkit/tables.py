@@ -137,6 +137,7 @@ def read_table(path: Any, *, text: Sequence[str] = (), encoding: str = "utf-8") 
         raise TableError(f"{path}: the ending {path.suffix!r} is none of {known}.")
     if len(table) == 0:
         raise TableError(f"{path} has a header and no rows.")
+    table = table.copy()  # columns of one type side by side, which very many columns need
     _refuse_infinite(table, path)
     return table
 
