@@ -135,7 +135,7 @@ def test_every_method_speaks(folder, method):
 def test_predictions_are_those_of_python(folder, model):
     result = done("predict", model, folder / "new.csv", "-o", folder / "out.csv")
     assert "rows with a label" in result.stderr and not result.stdout
-    out = pd.read_csv(folder / "out.csv", index_col="line")
+    out = pd.read_csv(folder / "out.csv", index_col="line", float_precision="round_trip")
     new = pd.read_csv(folder / "new.csv")
     fitted = model_files.load(model).model
     assert list(out.columns) == ["predicted", "p_setosa", "p_versicolor", "p_virginica", "set"]
