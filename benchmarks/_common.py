@@ -5,9 +5,7 @@ import os
 import platform
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,9 +15,9 @@ import sklearn
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
-from fisherkit.datasets import load_ida, load_uci, make_torus
+from fisherkit.datasets import load_ida, make_torus
+from fisherkit.reproduction import splits
 
-UCI = ("sonar", "ionosphere", "liver", "wdbc", "wbc", "credit", "chess")
 RESULTS = Path(__file__).parent / "results"
 Row = dict[str, object]
 T = TypeVar("T")
@@ -106,36 +104,10 @@ def _short(value: object, digits: int) -> object:
     return f"{value:.{digits}g}" if isinstance(value, float | np.floating) else value
 
 
-def ida_split(name: str, split: int, n_rows: int, n_train: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training and test rows of one seeded split; it depends on the name and number alone."""
-    rng = np.random.default_rng([zlib.crc32(name.encode()), split])
-    order = rng.permutation(n_rows)
-    return order[:n_train], order[n_train:]
-
-
-@lru_cache(maxsize=2)
-def _load(name: str) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """X, y, training rows and the original training splits."""
-    if name in UCI:
-        pool = load_uci(name)
-        X = pool.get("data_onehot", pool.data)
-        return X, pool.target, len(X) // 2, np.empty((0, 0), dtype=int)
-    pool = load_ida(name)
-    return pool.data, pool.target, pool.n_train, pool.train_idx
-
-
 def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """X_train, y_train, X_test, y_test of an IDA or UCI set, standardised on the training part.
-
-    Splits are the original ones where the data holds them, then seeded random ones.
-    """
-    X, y, n_train, original = _load(name)
-    train, _ = ida_split(name, split, len(y), n_train)
-    if split < len(original):
-        train = original[split]
-    test = np.setdiff1d(np.arange(len(y)), train)
-    scaler = StandardScaler().fit(X[train])
-    return scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test]
+    """X_train, y_train, X_test, y_test of an IDA or UCI set, standardised on the training part."""
+    part = splits.split_of(name, split)
+    return part.X, part.y, part.X_test, part.y_test
 
 
 def make_gaussians(
@@ -158,7 +130,7 @@ def draw(
     if family == "banana":
         pool = load_ida("banana")
         X, y = pool.data, pool.target
-        train, test = ida_split(family, seed, len(y), n_train)
+        train, test = splits.random_split(family, seed, len(y), n_train)
     else:
         n_samples = n_train + n_test
         if family == "torus":

@@ -21,7 +21,6 @@ from _common import (
     RESULTS,
     Row,
     append_csv,
-    ida_split,
     make_gaussians,
     print_table,
     read_csv,
@@ -37,6 +36,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fisherkit import BayesianFisherClassifier
 from fisherkit.datasets import load_ida, make_bumpy, make_relevance
+from fisherkit.reproduction.splits import random_split
 
 # AUC of the BFD S columns of the reference measurements; splice and image from their text.
 REFERENCE = {
@@ -70,7 +70,7 @@ def auc_rows(done: set[tuple[str, ...]]) -> Iterator[Row]:
             if origin == "original":
                 train, test = data.train_idx[split], data.test_idx[split]
             else:
-                train, test = ida_split(name, split, len(data.target), data.n_train)
+                train, test = random_split(name, split, len(data.target), data.n_train)
             scaler = StandardScaler().fit(data.data[train])
             X, X_test = scaler.transform(data.data[train]), scaler.transform(data.data[test])
             y, y_test = data.target[train], data.target[test]
@@ -233,7 +233,7 @@ def overfit_rows(done: set[tuple[str, ...]]) -> Iterator[Row]:
         "ard_alone": lambda: BayesianFisherClassifier(ard=True, hyperprior=None, random_state=0)
     }
     for split in range(SPLITS):
-        train, test = ida_split("heart", split, len(data.target), data.n_train)
+        train, test = random_split("heart", split, len(data.target), data.n_train)
         scaler = StandardScaler().fit(data.data[train])
         X, X_test = scaler.transform(data.data[train]), scaler.transform(data.data[test])
         for model, make in models.items():

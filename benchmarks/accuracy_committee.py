@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-from _common import UCI, Row, append_csv, print_table, read_csv, split_of, write_csv
+from _common import Row, append_csv, print_table, read_csv, split_of, write_csv
 from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -42,6 +42,7 @@ from threadpoolctl import threadpool_limits
 from versus_svc import GRID as SVC_GRID
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
+from fisherkit.reproduction.splits import UCI
 
 # From small to large, so that an unfinished run is of use.
 IDA = (

@@ -1,6 +1,6 @@
 """Test error on the 13 IDA sets, tuned anew on every training split, paired with a plain reference.
 
-Every (set, split) is one row of results/accuracy_ida_splits.csv (fisherkit) and of
+Every (set, split) is one row of results/accuracy_random_splits.csv (fisherkit) and of
 results/accuracy_ida_reference.csv (reference.py), written as it finishes; a later run computes
 only what is missing. The summary goes to results/accuracy_ida.csv.
 """
@@ -14,11 +14,12 @@ from functools import lru_cache
 
 import numpy as np
 import reference
-from _common import Row, append_csv, ida_split, print_table, read_csv, write_csv
+from _common import Row, append_csv, print_table, read_csv, write_csv
 from sklearn.preprocessing import StandardScaler
 
 from fisherkit import KernelFisherClassifier
 from fisherkit.datasets import load_ida
+from fisherkit.reproduction.splits import random_split
 
 # Largest mean test error allowed, in percent.
 LIMITS = {
@@ -54,7 +55,7 @@ ORKFD = {
     "splice": 10.80,
     "image": 4.03,
 }
-FILES = {"reference": "accuracy_ida_reference", "fisherkit": "accuracy_ida_splits"}
+FILES = {"reference": "accuracy_ida_reference", "fisherkit": "accuracy_random_splits"}
 PREDICT_ROWS = 2048
 
 
@@ -69,7 +70,7 @@ def run_split(method: str, name: str, split: int) -> Row:
     """Tune on one training part, count errors on the rest."""
     pool = load(name)
     signs = np.where(pool.target == np.max(pool.target), 1.0, -1.0)
-    train, test = ida_split(name, split, len(signs), pool.n_train)
+    train, test = random_split(name, split, len(signs), pool.n_train)
     scaler = StandardScaler().fit(pool.data[train])
     X_train, X_test = scaler.transform(pool.data[train]), scaler.transform(pool.data[test])
     start = time.perf_counter()

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from unittest.mock import patch
 
 import numpy as np
-from _common import Row, ida_split, print_table, timed, write_csv
+from _common import Row, print_table, timed, write_csv
 from sklearn.preprocessing import StandardScaler
 
 from fisherkit import KernelFisherClassifier, relevance
 from fisherkit.datasets import load_ida, load_uci
+from fisherkit.reproduction.splits import random_split
 
 SETS = {
     "heart": 170,
@@ -41,7 +42,7 @@ def errors(name: str, n_train: int) -> Iterator[tuple[float, ...]]:
     """Error (%) with one width, free widths and guarded widths, whether widths were used, time."""
     data = load_uci(name) if name in ("sonar", "ionosphere") else load_ida(name)
     for split in range(SPLITS):
-        train, test = ida_split(name, split, len(data.target), n_train)
+        train, test = random_split(name, split, len(data.target), n_train)
         scaler = StandardScaler().fit(data.data[train])
         X, X_test = scaler.transform(data.data[train]), scaler.transform(data.data[test])
         y, y_test = data.target[train], data.target[test]

@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from fisherkit import ForwardFisherClassifier
-from fisherkit.plots import SizeDisplay
+from fisherkit.plots import SparsityPathDisplay
 
 OUTPUT = Path(__file__).parents[1] / "docs" / "images" / "forward_path.png"
 GAMMA = "scale"  # a rule, so that all splits have the same width
@@ -97,7 +97,7 @@ def main(output):
         f"up to 25 terms, {np.abs(gap[25:]).max():.1f} beyond"
     )
     chosen, _, chosen_error, _ = np.mean(models["loo_error"], axis=1)
-    ax = SizeDisplay(path, round(chosen), chosen_error / 100, growth).plot().ax_
+    ax = SparsityPathDisplay(path, round(chosen), chosen_error / 100, growth).plot().ax_
     ax.plot(100 * test, color="black", lw=1.4, label="held-out test")
     ax.set_xlim(0, TERMS)
     ax.set_ylim(0, 12)

@@ -1,12 +1,26 @@
 """Fixtures shared by the test files."""
 
 import os
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from fisherkit.datasets import load_ida, load_uci
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of other machines cannot be resolved, so that no test starts a download."""
+    resolve = socket.getaddrinfo
+
+    def local_only(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host not in ("127.0.0.1", "localhost"):
+            raise socket.gaierror(f"no network in tests: {host}")
+        return resolve(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", local_only)
 
 
 @pytest.fixture

@@ -337,7 +337,7 @@ def test_the_floor_of_mu_follows_the_unit_and_the_precision():
 
 def test_overflowing_kernel_values_are_explained():
     with pytest.raises(ValueError, match="overflow"):
-        trace_unit(np.inf, weights_of(3, False))
+        trace_unit(np.inf, 3.0)
 
 
 # --- memory ---------------------------------------------------------------------------------------

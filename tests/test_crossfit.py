@@ -38,6 +38,8 @@ def sample_of(X, y, pairs, frequency=None, cost=None, **options):
         centres=centres,
         centre_of=centre_of,
         folds=crossfit.merged_folds(pairs, group, labels.weights.frequency),
+        tests=[test for _, test in pairs],
+        group=group,
         basis="all",
         n_candidates=len(centres),
         given=None,

@@ -298,18 +298,20 @@ def test_an_unknown_name_lists_the_valid_ones(load):
         load("iris")
 
 
-def test_an_unset_variable_is_named(monkeypatch):
-    monkeypatch.delenv("FISHERKIT_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match="FISHERKIT_DATA, which is not set"):
-        load_ida("heart")
+@pytest.mark.parametrize(
+    ("load", "name", "near"),
+    [
+        (load_ida, "bannana", "banana"),
+        (load_uci, "wdcb", "wdbc, wbc"),
+        (load_ida, "Heart", "heart"),
+    ],
+)
+def test_an_unknown_name_lists_the_nearest(load, name, near):
+    with pytest.raises(ValueError, match=rf"name='{name}' is no \w+ set \(nearest: {near}\)"):
+        load(name)
 
 
 def test_a_missing_folder_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("FISHERKIT_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(FileNotFoundError, match="nowhere' is not a folder"):
         load_uci("wbc")
-
-
-def test_a_missing_file_is_named(small_folder):
-    with pytest.raises(FileNotFoundError, match=r"holds no file ida_banana\.npz"):
-        load_ida("banana")

@@ -13,32 +13,36 @@ LAYERS = [
     ["_array", "_cityblock"],
     ["kernels", "coding", "weights", "covariance"],
     ["basis"],
-    ["canonical", "ridge"],
+    ["canonical", "ridge", "moments"],
     ["criteria", "decompose", "evidence"],
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners", "climb"),
         *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
+        *("rows", "large", "dask_rows"),
         *("relabel", "influence", "conformal"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
-        *("model_selection", "inspection"),
+        *("model_selection", "inspection", "left_out", "streaming", "dask_fit"),
     ],
     [
-        *("generators", "datasets", "loo_plots", "plots", "tables", "recipes", "training_code"),
-        *(
-            "training",
-            "model_files",
-            "onnx_graph",
-            "onnx_export",
-            "report",
-            "console",
-            "cli",
-            "training_files",
-            "prediction",
-        ),
+        *("generators", "fetch", "datasets", "loo_plots", "plots", "tables", "recipes"),
+        *("training", "training_code", "training_files", "model_files", "prediction"),
+        *("onnx_graph", "onnx_export", "console"),
+        *("report", "report_blocks", "report_scores", "report_quality", "report_model"),
+        "report_data",
     ],
+    [
+        f"reproduction.{module}"
+        for module in (
+            *("tasks", "splits", "printed", "methods", "studies", "experiments", "figures"),
+            *("catalogue", "journal", "runner", "tables", "findings", "page", "__init__"),
+            *("trials", "loo_studies", "toy_studies", "canvas", "loo_figures", "toy_figures"),
+            *("rank_figure", "command"),
+        )
+    ],
+    ["cli_reproduce", "cli"],
     ["__init__"],
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
@@ -56,13 +60,20 @@ def own_imports(source: str) -> set[str]:
             base = ["fisherkit"] if node.level else []
             base += node.module.split(".") if node.module else []
             # "from . import x" names modules, "from .x import name" names what x holds
-            paths = [[*base, alias.name] for alias in node.names] if len(base) == 1 else [base]
+            names_modules = base in (["fisherkit"], ["fisherkit", "reproduction"])
+            paths = [[*base, alias.name] for alias in node.names] if names_modules else [base]
         else:
             continue
         for path in paths:
             if path[0] == "fisherkit":
-                found.add(path[1] if len(path) > 1 and path[1] in LEVEL else "__init__")
+                found.add(module_of(path[1:]))
     return found
+
+
+def module_of(path: list[str]) -> str:
+    """The module that a dotted path within the package names or lies in."""
+    names = (".".join(path[:length]) for length in (2, 1))
+    return next((name for name in names if name in LEVEL), "__init__")
 
 
 def outside_imports(source: str) -> set[str]:

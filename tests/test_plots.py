@@ -7,6 +7,7 @@ import pytest
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
+from sklearn.datasets import load_iris  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 
@@ -16,7 +17,13 @@ from fisherkit import (  # noqa: E402
     KernelFisherClassifier,
 )
 from fisherkit.datasets import make_relevance, make_torus  # noqa: E402
-from fisherkit.plots import CommitteeDisplay, RelevanceDisplay, SelectionDisplay  # noqa: E402
+from fisherkit.plots import (  # noqa: E402
+    CommitteeDisplay,
+    ProjectionDisplay,
+    RegularizationPathDisplay,
+    RelevanceDisplay,
+    SparsityPathDisplay,
+)
 
 X, y = make_torus(120, random_state=0)
 
@@ -29,7 +36,7 @@ def close_figures():
 
 def test_there_is_one_curve_for_each_width_and_a_mark_at_the_choice():
     model = make_pipeline(StandardScaler(), KernelFisherClassifier()).fit(X, y)
-    display = SelectionDisplay.from_estimator(model)
+    display = RegularizationPathDisplay.from_estimator(model)
     selection = model[-1].selection_
     assert len(display.lines_) == len(np.unique(selection.path["gamma"]))
     mark = display.ax_.get_lines()[-1]
@@ -40,7 +47,9 @@ def test_there_is_one_curve_for_each_width_and_a_mark_at_the_choice():
 @pytest.mark.parametrize("options", [{"kernel": "linear"}, {"gamma": 0.5}])
 def test_a_model_without_a_width_to_choose_has_one_curve(options):
     _, ax = matplotlib.pyplot.subplots()
-    display = SelectionDisplay.from_estimator(KernelFisherClassifier(**options).fit(X, y), ax=ax)
+    display = RegularizationPathDisplay.from_estimator(
+        KernelFisherClassifier(**options).fit(X, y), ax=ax
+    )
     assert display.ax_ is ax
     assert len(display.lines_) == 1
 
@@ -91,3 +100,45 @@ def test_a_committee_without_weight_is_drawn_empty():
     model = FisherCommitteeClassifier(n_widths=2).fit(np.ones((20, 2)), np.arange(20) % 2)
     display = CommitteeDisplay.from_estimator(model)
     assert all(np.all(mesh.get_array() == 0) for mesh in display.meshes_)
+
+
+@pytest.mark.parametrize("model", [KernelFisherClassifier(), FisherCommitteeClassifier()])
+def test_an_estimator_shows_itself_in_a_notebook(model):
+    assert type(model).__name__ in model._repr_html_()
+
+
+def test_projections_of_two_classes_are_a_histogram_that_counts_every_row():
+    _, ax = matplotlib.pyplot.subplots()
+    model = make_pipeline(StandardScaler(), KernelFisherClassifier()).fit(X, y)
+    display = ProjectionDisplay.from_estimator(model, X, y, ax=ax)
+    assert display.ax_ is ax
+    assert display.projections.shape == (len(y), 1)
+    np.testing.assert_allclose(display.projections, model.transform(X))
+    bars = [patch for patch in ax.patches if hasattr(patch, "get_height")]
+    assert sum(bar.get_height() for bar in bars) == len(y)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [str(c) for c in set(y)]
+
+
+def test_projections_of_more_classes_are_a_scatter_with_a_shape_for_each():
+    Z, labels = load_iris(return_X_y=True)
+    display = ProjectionDisplay.from_estimator(KernelFisherClassifier().fit(Z, labels), Z, labels)
+    markers = {line.get_marker() for line in display.ax_.get_lines()}
+    assert len(markers) == 3
+    assert sum(len(line.get_xdata()) for line in display.ax_.get_lines()) == len(labels)
+
+
+def test_a_committee_shows_decisions_of_two_classes_and_refuses_more():
+    model = FisherCommitteeClassifier(kernels=("rbf",), n_widths=1).fit(X, y)
+    display = ProjectionDisplay.from_estimator(model, X, y)
+    np.testing.assert_allclose(display.projections[:, 0], model.decision_function(X))
+    Z, labels = load_iris(return_X_y=True)
+    model = FisherCommitteeClassifier(kernels=("rbf",), n_widths=1).fit(Z, labels)
+    with pytest.raises(ValueError, match="no discriminant coordinates"):
+        ProjectionDisplay.from_estimator(model, Z, labels)
+
+
+@pytest.mark.parametrize("display", [RegularizationPathDisplay, SparsityPathDisplay])
+def test_a_model_without_the_path_is_refused_in_words(display):
+    model = BayesianFisherClassifier(n_restarts=1).fit(X, y)
+    with pytest.raises(ValueError, match="BayesianFisherClassifier has no path"):
+        display.from_estimator(model)

@@ -11,7 +11,7 @@ from fisherkit import KernelFisherClassifier, select
 from fisherkit.canonical import Canonical, mu_floor
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.ridge import RidgePath
-from fisherkit.select import MuSearch, Status, march, newton
+from fisherkit.select import MuSearch, PathPrices, Status, march, newton
 from fisherkit.weights import Weights
 
 # --- Newton ---------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def search_of(K, y, *, rule="press", bias="free", **options):
     weights = Weights(np.ones(n), np.ones(n))
     path = RidgePath.of(Canonical.from_gram(np.array(K, dtype=float), weights, bias), Y)
     held_out = HeldOut(Y, weights.fold_mean(Y), np.zeros_like(Y), weights.v, labels=y)
-    return MuSearch(path, Criterion(rule, held_out), **options)
+    return MuSearch(PathPrices(path, Criterion(rule, held_out)), **options)
 
 
 def two_classes(n=60, seed=0):
@@ -107,12 +107,12 @@ def test_an_interior_optimum_is_that_of_a_dense_scan(rule, seed):
     search = search_of(*two_classes(seed=seed), rule=rule)
     mu, value, status = search.refine()
     assert status is Status.INTERIOR
-    assert value == pytest.approx(search.criterion.values(search.path, [mu])[0], rel=1e-13)
+    assert value == pytest.approx(search.prices.values([mu])[0], rel=1e-13)
     scan = np.geomspace(search.mus[0], search.mus[-1], 4001)
-    values = search.criterion.values(search.path, list(scan))
+    values = search.prices.values(list(scan))
     assert value <= values.min()
     assert abs(math.log(mu / scan[np.argmin(values)])) <= math.log(scan[1] / scan[0])
-    assert abs(search.criterion.derivatives(search.path, math.log(mu))[1]) < 1e-13
+    assert abs(search.prices.derivatives(math.log(mu))[1]) < 1e-13
 
 
 def one_direction(shrinkage):
@@ -132,7 +132,7 @@ def one_direction(shrinkage):
 def test_the_grid_is_extended_only_while_the_optimum_is_on_its_upper_edge(shrinkage, extended):
     K, y, relative_mu = one_direction(shrinkage)
     search = search_of(K, y)
-    unit = search.path.canonical.unit
+    unit = search.prices.path.canonical.unit
     mu, _, status = search.refine()
     assert status is Status.INTERIOR
     assert mu / unit == pytest.approx(relative_mu, rel=1e-8)
@@ -149,9 +149,9 @@ def test_the_grid_is_extended_while_the_optimum_is_on_its_lower_edge():
     search = search_of(X @ X.T, X @ [1.0, -2.0, 0.5] + 3e-4 * rng.normal(size=50))
     mu, value, status = search.refine()
     assert status is Status.INTERIOR
-    assert search.floor < search.mus[0] < mu < select.GRID[0] * search.path.canonical.unit
+    assert search.floor < search.mus[0] < mu < select.GRID[0] * search.prices.path.canonical.unit
     scan = np.geomspace(search.mus[0], search.mus[-1], 8001)
-    assert value <= search.criterion.values(search.path, list(scan)).min() * (1 + 1e-14)
+    assert value <= search.prices.values(list(scan)).min() * (1 + 1e-14)
 
 
 def test_an_extended_grid_stays_sorted_and_priced():
@@ -160,7 +160,7 @@ def test_an_extended_grid_stays_sorted_and_priced():
         assert len(search.mus) > len(select.GRID)
         np.testing.assert_array_less(0, np.diff(search.mus))
         np.testing.assert_allclose(
-            search.values, search.criterion.values(search.path, list(search.mus)), rtol=1e-12
+            search.values, search.prices.values(list(search.mus)), rtol=1e-12
         )
 
 
@@ -176,7 +176,8 @@ def test_an_optimum_on_the_floor_is_exactly_the_floor(rule):
     search = search_of(*clean_labels(), rule=rule)
     mu, value, status = search.refine()
     assert status is Status.AT_LOWER_BOUND
-    assert mu == mu_floor(search.path.canonical.unit, search.path.canonical.weights) == search.floor
+    canonical = search.prices.path.canonical
+    assert mu == mu_floor(canonical.unit, canonical.weights) == search.floor
     assert value == search.values.min()
 
 
@@ -185,9 +186,9 @@ def test_targets_predicted_to_rounding_end_at_the_largest_mu_that_does_so():
     search = search_of(X @ X.T, X @ [1.0, -2.0, 0.5])
     mu, value, status = search.refine()
     assert status is Status.NOISELESS
-    assert value <= 2 * search.criterion.negligible
+    assert value <= 2 * search.prices.negligible
     larger = search.values[search.mus > mu]
-    assert np.all(larger > search.values.min() + search.criterion.negligible)
+    assert np.all(larger > search.values.min() + search.prices.negligible)
 
 
 def test_targets_that_no_kernel_direction_sees_end_on_the_ceiling():
@@ -206,8 +207,8 @@ def test_pure_noise_ends_at_the_upper_bound_or_at_a_large_mu(seed):
     search = search_of(K, rng.normal(size=80))
     mu, value, status = search.refine()
     assert status in (Status.AT_UPPER_BOUND, Status.INTERIOR)
-    assert mu > 0.3 * search.path.canonical.unit
-    assert value == pytest.approx(search.criterion.values(search.path, [1e12])[0], rel=0.1)
+    assert mu > 0.3 * search.prices.path.canonical.unit
+    assert value == pytest.approx(search.prices.values([1e12])[0], rel=0.1)
 
 
 def test_the_largest_of_equally_good_mu_is_taken():
@@ -221,7 +222,7 @@ def test_the_largest_of_equally_good_mu_is_taken():
 def test_a_given_mu_is_only_priced():
     search = search_of(*two_classes(), given=1e-13)
     assert search.mus.tolist() == [1e-13]
-    assert search.value == search.criterion.values(search.path, [1e-13])[0]
+    assert search.value == search.prices.values([1e-13])[0]
 
 
 # --- the march over widths ------------------------------------------------------------------------

@@ -463,7 +463,7 @@ def test_the_newton_step_is_that_of_the_full_hessian(q, k):
         own = lam * q * n ** (q - 2) * (np.eye(k) + (q - 2) * np.outer(a, a) / n**2)
         hessian[j * k : (j + 1) * k, j * k : (j + 1) * k] += own
     assert np.linalg.eigvalsh(hessian)[0] > 0
-    plain, newton = sparse._newton(H, A, F, lam, q)
+    newton, plain = sparse._steps(H, A, F, lam, q)
     np.testing.assert_allclose(newton.ravel(), -np.linalg.solve(hessian, F.ravel()), rtol=1e-8)
     M = H + lam * q * np.diag(np.linalg.norm(A, axis=1) ** (q - 2))
     np.testing.assert_allclose(plain, -np.linalg.solve(M, F), rtol=1e-8)

@@ -461,13 +461,13 @@ def pyplot():
 @CLASSES
 @EVERY
 def test_the_picture_shows_error_against_size_at_the_width_chosen(name, n_classes, pyplot):
-    from fisherkit.plots import SizeDisplay
+    from fisherkit.plots import SparsityPathDisplay
 
     X, y = oracles.noisy_classes(24, n_classes)
     gamma = "cv" if n_classes == 2 and name != "q=0.5" else 0.5
     pipeline = make_pipeline(StandardScaler(), model_of(name, gamma=gamma)).fit(X, y)
     model = pipeline[-1]
-    display = SizeDisplay.from_estimator(pipeline)
+    display = SparsityPathDisplay.from_estimator(pipeline)
     display.figure_.canvas.draw()
     curve, *others, mark = display.ax_.get_lines()
     path = model.path_[model.path_["gamma"] == model.gamma_]
@@ -486,15 +486,15 @@ def test_the_picture_shows_error_against_size_at_the_width_chosen(name, n_classe
             others[0].get_ydata(), 100 * model.growth_["conditional_loo_error"]
         )
     ax = pyplot.figure().gca()
-    assert SizeDisplay.from_estimator(model, ax=ax).ax_ is ax
+    assert SparsityPathDisplay.from_estimator(model, ax=ax).ax_ is ax
 
 
 @pytest.mark.parametrize("options", [{"kernel": "linear"}, {"rho": 0.1}])
 def test_a_picture_needs_neither_widths_nor_a_path(options, pyplot):
-    from fisherkit.plots import SizeDisplay
+    from fisherkit.plots import SparsityPathDisplay
 
     X, y = oracles.noisy_classes(30)
-    display = SizeDisplay.from_estimator(model_of("q=1", **options).fit(X, y))
+    display = SparsityPathDisplay.from_estimator(model_of("q=1", **options).fit(X, y))
     display.figure_.canvas.draw()
     with pytest.raises(NotFittedError):
-        SizeDisplay.from_estimator(SparseFisherClassifier())
+        SparsityPathDisplay.from_estimator(SparseFisherClassifier())

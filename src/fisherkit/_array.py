@@ -13,7 +13,8 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
+from sklearn import get_config
 
 from fisherkit import _cityblock
 
@@ -22,6 +23,8 @@ Array = Any
 _NUMPY = compat.array_namespace(np.empty(0))
 _SMALL_MATRIX = 2048  # rows up to which memory does not matter
 _SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is faster
+_UNKNOWN_MEMORY = 4 << 30  # bytes taken to be free where the system does not say
+_GRAM_LEAF = 1280  # columns of the smallest product in a symmetric one
 _BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
@@ -35,6 +38,14 @@ def namespace(*arrays: Array) -> Any:
 def is_array_api(x: Array) -> bool:
     """Say whether ``x`` is an array of some namespace (lists, frames and sparse are not)."""
     return compat.is_array_api_obj(x)
+
+
+def dispatched(x: Any) -> bool:
+    """Say whether the computation stays in the namespace of ``x``, as scikit-learn's setting says.
+
+    Otherwise it becomes NumPy.
+    """
+    return is_array_api(x) and not is_numpy(x) and bool(get_config()["array_api_dispatch"])
 
 
 def is_numpy(x: Array) -> bool:
@@ -112,6 +123,34 @@ def row_blocks(n_rows: int, row_length: int, elements: int | None = None) -> Ite
         yield slice(start, min(start + step, n_rows))
 
 
+def free_memory(reference: Array) -> int:
+    """Bytes that are free where ``reference`` lives."""
+    if compat.is_torch_array(reference) and on_accelerator(reference):
+        import torch
+
+        return int(torch.cuda.mem_get_info(reference.device)[0])
+    if compat.is_cupy_array(reference):
+        return int(reference.device.mem_info[0])
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    return _UNKNOWN_MEMORY
+
+
+def on_accelerator(x: Array) -> bool:
+    """Say whether ``x`` is in the memory of a GPU."""
+    return compat.is_cupy_array(x) or (compat.is_torch_array(x) and str(x.device) != "cpu")
+
+
+def preferred_elements(reference: Array) -> int:
+    """Numbers alive in a block of rows that keeps matrix products busy: more on an accelerator."""
+    return 1 << 30 if on_accelerator(reference) else 1 << 23
+
+
 def exp_in_place(x: Array) -> Array:
     """Exponential that reuses the memory of ``x`` where the namespace can."""
     if is_numpy(x):
@@ -153,6 +192,40 @@ def add_to_diagonal(M: Array, value: float) -> None:
         M.flat[:: M.shape[0] + 1] += value
         return
     M += value * like(np.eye(M.shape[0]), M)
+
+
+def add_gram(total: Array, F: Array) -> None:
+    """total += F'F in place, for F (b, m): the upper triangle only, b m^2 flops.
+
+    The other triangle of ``total`` is unspecified until `symmetric` completes it.
+    """
+    if is_numpy(F) and F.dtype == np.float64 and F.flags.c_contiguous:
+        # The lower triangle in Fortran order is the upper one of the C-ordered ``total``.
+        blas.dsyrk(1.0, F.T, beta=1.0, c=total.T, lower=1, overwrite_c=1)
+        return
+    _add_gram(total, F, 0, F.shape[1])
+
+
+def _add_gram(total: Array, F: Array, start: int, stop: int) -> None:
+    """Columns start to stop, by halves: large square products beside small ones on the diagonal."""
+    if stop - start <= _GRAM_LEAF:
+        total[start:stop, start:stop] += F[:, start:stop].T @ F[:, start:stop]
+        return
+    middle = (start + stop) // 2
+    total[start:middle, middle:stop] += F[:, start:middle].T @ F[:, middle:stop]
+    _add_gram(total, F, start, middle)
+    _add_gram(total, F, middle, stop)
+
+
+def symmetric(total: Array) -> Array:
+    """The symmetric matrix whose upper triangle is that of ``total``."""
+    xp = namespace(total)
+    return xp.triu(total) + xp.triu(total, k=1).T
+
+
+def zeros(shape: tuple[int, ...], reference: Array) -> Array:
+    """Array of zeros beside ``reference``."""
+    return namespace(reference).zeros(shape, dtype=reference.dtype, device=compat.device(reference))
 
 
 def empty(shape: tuple[int, ...], reference: Array) -> Array:

@@ -210,6 +210,19 @@ def centres(gram: Gram, rows: np.ndarray, frequency: Array, penalty: str) -> Fea
     )
 
 
+def leading_rows(gram: Gram, count: int) -> np.ndarray:
+    """All rows, with ``count`` of them first that leave little of K for the others."""
+    factor = low_rank(
+        gram,
+        _array.namespace(gram.X).ones_like(gram.X[:, 0]),
+        0.0,
+        np.random.RandomState(0),
+        max_rank=count,
+    )
+    assert factor is not None
+    return np.concatenate([factor.pivots, np.setdiff1d(np.arange(gram.n), factor.pivots)])
+
+
 def choose_rows(
     basis: str,
     n_components: int,

@@ -24,7 +24,6 @@ from fisherkit.evidence import SIDE, Contrasts
 from fisherkit.kernel_model import (
     KernelModel,
     float_dtypes,
-    interleave,
     split_rows,
     standardisation,
 )
@@ -32,6 +31,7 @@ from fisherkit.kernels import Distinct
 from fisherkit.posterior import Exact, Posterior, Projected
 from fisherkit.ridge import Ridge
 from fisherkit.select import log
+from fisherkit.streaming import interleave
 from fisherkit.weights import Weights
 
 _EXACT_ROWS = 3000  # distinct rows up to which all are in the kernel unless n_inducing says more

@@ -9,6 +9,7 @@ the most probable class is always the one decided.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from fisherkit import _array
@@ -19,28 +20,44 @@ from fisherkit.select import newton
 from fisherkit.weights import Weights
 
 SLOPE_BOUNDS = (1e-3, 1e6)
+_SCATTERS = 1 << 22  # entries of left-out scatters held at once
 
 
-def loo_decisions(ridge: Residuals, rule: Rule, indicator: Array) -> tuple[Array, Array]:
+def loo_decisions(
+    ridge: Residuals, rule: Rule, indicator: Array, counts: Array | None = None
+) -> tuple[Array, Array]:
     """Decisions for each row by the model that left it out, rule included; (n, k).
 
-    Also says, for each row, whether that model had seen the row's class at all.
+    Also says, for each row, whether that model had seen the row's class at all. Rows that are part
+    of a larger set come with its (weighted) class ``counts``.
     """
     xp = _array.namespace(indicator)
     weights = ridge.weights
     loo = ridge.leave_one_out()
-    counts = xp.sum(weights.v[:, None] * indicator, axis=0)
+    if counts is None:
+        counts = xp.sum(weights.v[:, None] * indicator, axis=0)
     left = counts[None, :] - weights.delta[:, None] * indicator
     left = xp.where(left > 1e-9 * counts[None, :], left, xp.zeros_like(left))
-    scatter = ridge.loo_scatter(loo) if rule.kind == "lda" else None
     known = xp.sum(left * indicator, axis=1) > 0
-    return rule.decide(ridge.Y - loo, left, scatter), known
+    scores = ridge.Y - loo
+    if rule.kind != "lda":
+        return rule.decide(scores, left, None), known
+    decisions = [  # in blocks: each row has a scatter of its own
+        rule.decide(scores[rows, :], left[rows, :], ridge.loo_scatter(loo, rows))
+        for rows in _array.row_blocks(loo.shape[0], loo.shape[1] ** 2, _SCATTERS)
+    ]
+    return xp.concat(decisions, axis=0), known
 
 
-def platt_targets(indicator: Array, weights: Weights) -> Array:
-    """(n_k + 1)/(n_k + C) for a row's own class k, 1/(n_k + C) for each of the others; (n, c)."""
-    xp = _array.namespace(indicator)
-    own = (indicator @ xp.sum(weights.frequency[:, None] * indicator, axis=0))[:, None]
+def platt_targets(indicator: Array, weights: Weights, copies: Array | None = None) -> Array:
+    """(n_k + 1)/(n_k + C) for a row's own class k, 1/(n_k + C) for each of the others; (n, c).
+
+    ``copies`` are the n_k, if there are more rows than these.
+    """
+    if copies is None:
+        xp = _array.namespace(indicator)
+        copies = xp.sum(weights.frequency[:, None] * indicator, axis=0)
+    own = (indicator @ copies)[:, None]
     return (indicator * own + 1) / (own + indicator.shape[1])
 
 
@@ -53,8 +70,6 @@ def fit_slope(
     """
     xp = _array.namespace(decisions)
     target = platt_targets(indicator, weights)
-    if decisions.shape[1] == 1:
-        decisions = xp.concat([xp.zeros_like(decisions), decisions], axis=1)
     weight = weights.v * xp.astype(known, weights.v.dtype)
     if balanced:
         weight = weight / (indicator @ xp.sum(weights.v[:, None] * indicator, axis=0))
@@ -62,22 +77,33 @@ def fit_slope(
     seen = xp.sum(weight[:, None] * indicator, axis=0)
     if int(xp.sum(xp.astype(seen > 0, xp.int64))) < 2:
         return 1.0  # decisions on one class alone say nothing of a slope
-    share = weight / total
+    return solve_slope(lambda a: slope_terms(a, decisions, target, weight / total))
+
+
+def slope_terms(a: float, decisions: Array, target: Array, share: Array) -> Array:
+    """Log-loss of the rows at slope a, weighted, and its first two derivatives in a; (3,)."""
+    xp = _array.namespace(decisions)
+    if decisions.shape[1] == 1:
+        decisions = xp.concat([xp.zeros_like(decisions), decisions], axis=1)
+    logits = a * decisions
+    top = xp.max(logits, axis=1, keepdims=True)
+    mass = xp.exp(logits - top)
+    norm = xp.sum(mass, axis=1, keepdims=True)
+    p = mass / norm
+    log_norm = (xp.log(norm) + top)[:, 0]
+    mean = xp.sum(p * decisions, axis=1)
+    spread = xp.sum(p * decisions**2, axis=1) - mean**2
+    slope = mean - xp.sum(target * decisions, axis=1)
+    value = xp.sum(share * (log_norm - xp.sum(target * logits, axis=1)))
+    return xp.stack([value, xp.sum(share * slope), xp.sum(share * spread)])
+
+
+def solve_slope(terms: Callable[[float], Array]) -> float:
+    """The slope that minimises the log-loss whose `slope_terms` are summed over all rows."""
 
     def derivatives(log_a: float) -> tuple[float, float, float]:
         a = math.exp(log_a)
-        logits = a * decisions
-        top = xp.max(logits, axis=1, keepdims=True)
-        mass = xp.exp(logits - top)
-        norm = xp.sum(mass, axis=1, keepdims=True)
-        p = mass / norm
-        log_norm = (xp.log(norm) + top)[:, 0]
-        mean = xp.sum(p * decisions, axis=1)
-        spread = xp.sum(p * decisions**2, axis=1) - mean**2
-        slope = mean - xp.sum(target * decisions, axis=1)
-        value = float(xp.sum(share * (log_norm - xp.sum(target * logits, axis=1))))
-        first = float(xp.sum(share * slope))
-        second = float(xp.sum(share * spread))
+        value, first, second = (float(term) for term in terms(a))
         return value, a * first, a * first + a * a * second  # in log a
 
     lower, upper = (math.log(bound) for bound in SLOPE_BOUNDS)

@@ -43,7 +43,12 @@ def mu_floor(unit: float, weights: Weights) -> float:
 
     No eigenvalue of G~ passes its trace, n tr(G)/n with copies counted.
     """
-    return max(MU_FLOOR, 10 * weights.total * _array.eps(weights.v)) * unit
+    return relative_floor(weights.total, _array.eps(weights.v)) * unit
+
+
+def relative_floor(total: float, eps: float) -> float:
+    """`mu_floor` in units of tr(G)/n."""
+    return max(MU_FLOOR, 10 * total * eps)
 
 
 class NotPositiveError(ValueError):
@@ -147,7 +152,7 @@ class Canonical:
         s = weights.root[:, None]
         Z = Z * s
         trace = float(xp.sum(Z * Z))
-        unit = trace_unit(trace, weights)
+        unit = trace_unit(trace, weights.total)
         rounding = max(Z.shape) * _array.eps(Z) * trace**0.5
         mean, first = None, 0
         if bias == "free":
@@ -195,7 +200,7 @@ class Canonical:
             offset = -weights.mass
         inner = L @ L.T
         trace = float(xp.sum(xp.linalg.diagonal(inner))) + offset + left_out
-        unit = trace_unit(trace, weights)
+        unit = trace_unit(trace, weights.total)
         lam, W = _array.small_eigh(inner)
         lam = xp.clip(lam, 0.0, None)
         dropped = int(xp.sum(xp.astype(xp.cumulative_sum(lam) <= cut, xp.int64)))
@@ -271,9 +276,9 @@ def _remainder(U: Array, weights: Weights, bias: str) -> Array:
     return xp.where(rest < 4 * U.shape[0] * _array.eps(U), xp.zeros_like(rest), rest)
 
 
-def trace_unit(trace: float, weights: Weights) -> float:
-    """tr(G~)/n; one where the kernel vanishes."""
-    unit = trace / weights.total
+def trace_unit(trace: float, total: float) -> float:
+    """tr(G~)/n with n = ``total`` rows, copies counted; one where the kernel vanishes."""
+    unit = trace / total
     if not np.isfinite(unit):
         raise ValueError(
             f"The kernel values overflow: their mean diagonal is {unit}. Scale the features, "
@@ -290,7 +295,7 @@ def whiten(K: Array, weights: Weights, shift: float = 0.0) -> tuple[Array, float
         K *= s[:, None]
         K *= s[None, :]
     trace = float(xp.sum(xp.linalg.diagonal(K))) + shift * weights.mass
-    return K, trace_unit(trace, weights)
+    return K, trace_unit(trace, weights.total)
 
 
 def _project_out(K: Array, s: Array) -> tuple[Array, Array]:

@@ -22,6 +22,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fisherkit.cli_reproduce import reproduce
+
 WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
 
 app = typer.Typer(
@@ -388,6 +390,9 @@ def _check_outputs(given: Path | None, *outputs: Path | None) -> None:
             raise typer.BadParameter(f"{path} is a folder.")
         if given is not None and given.exists() and path.exists() and path.samefile(given):
             raise typer.BadParameter(f"{path} would overwrite what is to be read.")
+
+
+app.command()(reproduce)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.canonical import NotPositiveError
+from fisherkit.canonical import NotPositiveError, mu_floor
 from fisherkit.decompose import Decomposed, Decomposer, Design
 from fisherkit.kernels import Kernel, length
 from fisherkit.likelihood import Likelihood
@@ -151,7 +151,8 @@ class _Pricing:
         canonical = decomposed.canonical
         small = canonical.rank * self.Y.shape[0] <= _SMALL
         self.last = decomposed if small else None
-        path, mus = RidgePath.of(canonical, self.Y), mu_grid(canonical)
+        path = RidgePath.of(canonical, self.Y)
+        mus = mu_grid(canonical.unit, mu_floor(canonical.unit, canonical.weights))
         Z = self.centred[:, :, None] - path.held_out(list(mus))
         calibration = self.likelihood.calibrate(Z)
         slope, offset, loss = (

@@ -13,8 +13,9 @@ from fisherkit._array import Array
 from fisherkit.calibrate import probabilities
 from fisherkit.decompose import Design
 from fisherkit.discriminant import DecisionMixin
-from fisherkit.kernel_model import PENALTIES, KernelModel, interleave, split_rows
+from fisherkit.kernel_model import PENALTIES, KernelModel, split_rows
 from fisherkit.kernels import KERNELS, Gram, Kernel, reference_width, width_step
+from fisherkit.streaming import interleave
 
 NAMES = tuple(name for name in KERNELS if name != "precomputed")
 

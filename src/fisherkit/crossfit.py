@@ -132,7 +132,8 @@ class Sample:
     ``rows`` (n,) are their positions in the data; ``centres`` (c,) the first merged row of each
     distinct x, and ``centre_of`` (n,) which of them each merged row is. ``basis`` says which of
     the centres are candidates: "all", ``n_candidates`` of them "random" or "pivoted", or "given"
-    (their merged rows).
+    (their merged rows). ``tests`` are the rows of the data that each fold tests, and ``group`` the
+    merged row of each (-1 for rows without weight).
     """
 
     gram: Gram
@@ -141,6 +142,8 @@ class Sample:
     centres: np.ndarray
     centre_of: np.ndarray
     folds: list[tuple[np.ndarray, np.ndarray]]
+    tests: list[np.ndarray]
+    group: np.ndarray
     basis: str
     n_candidates: int
     given: np.ndarray | None
@@ -314,6 +317,7 @@ class Choice:
     ``member`` is ``None`` where the learner stops by itself. ``path`` has a row for every model
     priced, with the fields of `PATH_DTYPE` (``rho`` is NaN for a learner without one; ``stopped``
     marks the models at which the folds' learners stopped); ``chosen`` is the row of the choice.
+    ``decisions`` (rows of the data, k) are those of the choice by folds without the row.
     """
 
     gamma: float | None
@@ -322,6 +326,7 @@ class Choice:
     path: np.ndarray = field(repr=False)
     chosen: int
     slope: float
+    decisions: np.ndarray = field(repr=False)
 
 
 def choose(
@@ -379,6 +384,7 @@ def choose(
     if i != places[best][0] or kept is None:
         kept, _ = hold_out(sample, learner, gammas[i])
     decisions = kept.own if member is None else kept.decisions[member]
+    assert decisions is not None
     slope = fit_slope(
         decisions,
         kept.known,
@@ -386,7 +392,24 @@ def choose(
         kept.weights(sample.labels),
         balanced=balanced,
     )
-    return Choice(gammas[i], settled[i], member, table, chosen, slope)
+    rows = _by_row(sample, kept, decisions)
+    return Choice(gammas[i], settled[i], member, table, chosen, slope, rows)
+
+
+def _by_row(sample: Sample, held: HeldOut, decisions: np.ndarray) -> np.ndarray:
+    """Decisions (t, k) on merged rows for the rows of the data.
+
+    The mean over the folds that test a row; NaN where none does.
+    """
+    total = np.zeros((len(sample.group), decisions.shape[1]))
+    times = np.zeros((len(sample.group), 1))
+    place = np.zeros(len(sample.labels.index), dtype=np.int64)
+    for number, rows in enumerate(sample.tests):
+        own = np.flatnonzero(held.fold == number)
+        place[held.rows[own]] = own
+        total[rows] += decisions[place[sample.group[rows]]]
+        times[rows] += 1
+    return np.where(times > 0, total / np.maximum(times, 1), np.nan)
 
 
 def _sparsest(path: np.ndarray, best: int, size: Callable[[int], int]) -> int:

@@ -1,22 +1,28 @@
 """Synthetic problems of the papers, and loaders for the benchmark sets they report.
 
-The generators (`fisherkit.generators`) draw from a stated law and need nothing but a seed. The
-loaders read ``.npz``
-files from the folder named by the environment variable ``FISHERKIT_DATA``: ``ida_<name>.npz``
-for the IDA benchmark and ``uci_<name>.npz`` for the UCI sets, each with the arrays ``X`` of shape
-(n, d) and ``y`` of 0 and 1. They download nothing.
+The generators (`fisherkit.generators`) draw from a stated law and need nothing but a seed.
+
+The loaders read ``.npz`` files from the folder named by the environment variable
+``FISHERKIT_DATA``: ``ida_<name>.npz`` for the IDA benchmark and ``uci_<name>.npz`` for the UCI
+sets, each with the arrays ``X`` of shape (n, d) and ``y`` of 0 and 1. A set that is not there is
+downloaded from its public source (`fisherkit.fetch`), checked, and kept in the folder named by
+``FISHERKIT_CACHE``, by default the user's cache; this needs the extra ``data``. Both ways give the
+same rows, not always in the same order.
 
 In the two-class problems, label 1 is the class that the papers number first and that the IDA
 files mark with +1.
 """
 
+import difflib
 import os
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
+from fisherkit.fetch import OPENML, fetch_ida, fetch_uci
 from fisherkit.generators import (
     make_bumpy,
     make_overlap,
@@ -57,7 +63,6 @@ _IDA_TRAINING_ROWS = {
     "twonorm": 400,
     "waveform": 400,
 }
-_UCI_NAMES = ("chess", "credit", "ionosphere", "liver", "sonar", "wbc", "wdbc")
 
 _IDA_DESCR = """\
 {name}: {n} rows, {d} features, 2 classes, from the IDA benchmark.
@@ -78,7 +83,9 @@ Information and Computer Sciences, 2017.
 
 
 def load_ida(name: str, *, return_X_y: bool = False) -> Any:
-    """Load one of the 13 two-class sets of the IDA benchmark from ``FISHERKIT_DATA``.
+    """Load one of the 13 two-class sets of the IDA benchmark.
+
+    From the folder named by ``FISHERKIT_DATA`` where it holds the set; otherwise downloaded once.
 
     Parameters
     ----------
@@ -98,8 +105,8 @@ def load_ida(name: str, *, return_X_y: bool = False) -> Any:
         n_train : int
             Training rows of one realisation.
         train_idx, test_idx : ndarray of shape (n_splits, n_train), (n_splits, n - n_train)
-            Original realisations, one per row. The file may hold fewer than the 100 (20 for image
-            and splice) that were published, or none; the array then has no rows.
+            Original realisations, one per row. The public source has all 100 (20 for image and
+            splice); a file may hold fewer, or none; the array then has no rows.
         DESCR : str
             Description and citation.
     (X, y) : tuple of ndarray
@@ -108,9 +115,10 @@ def load_ida(name: str, *, return_X_y: bool = False) -> Any:
     Raises
     ------
     ValueError
-        For an unknown name.
+        For an unknown name, or if the public source holds other rows than expected.
     FileNotFoundError
-        If ``FISHERKIT_DATA`` is not set, names no folder, or the folder lacks the file.
+        If ``FISHERKIT_DATA`` names no folder, or has no such file and the public source cannot be
+        reached.
 
     References
     ----------
@@ -124,8 +132,8 @@ def load_ida(name: str, *, return_X_y: bool = False) -> Any:
     >>> banana.data.shape, banana.n_train  # doctest: +SKIP
     ((5300, 2), 400)
     """
-    arrays = _read("ida", name, tuple(_IDA_TRAINING_ROWS))
-    X, y = arrays["X"], arrays["y"]
+    arrays = _arrays("ida", name, _IDA_TRAINING_ROWS, fetch_ida)
+    X, y = arrays["X"], arrays["y"].astype(np.int64)
     if return_X_y:
         return X, y
     n_train = _IDA_TRAINING_ROWS[name]
@@ -146,7 +154,10 @@ def load_ida(name: str, *, return_X_y: bool = False) -> Any:
 
 
 def load_uci(name: str, *, return_X_y: bool = False) -> Any:
-    """Load one of seven two-class UCI sets from ``FISHERKIT_DATA``.
+    """Load one of seven two-class UCI sets.
+
+    From the folder named by ``FISHERKIT_DATA`` where it holds the set; otherwise downloaded once
+    from OpenML.
 
     Parameters
     ----------
@@ -172,9 +183,10 @@ def load_uci(name: str, *, return_X_y: bool = False) -> Any:
     Raises
     ------
     ValueError
-        For an unknown name.
+        For an unknown name, or if the public source holds other rows than expected.
     FileNotFoundError
-        If ``FISHERKIT_DATA`` is not set, names no folder, or the folder lacks the file.
+        If ``FISHERKIT_DATA`` names no folder, or has no such file and the public source cannot be
+        reached.
 
     Examples
     --------
@@ -183,8 +195,8 @@ def load_uci(name: str, *, return_X_y: bool = False) -> Any:
     >>> X.shape  # doctest: +SKIP
     (208, 60)
     """
-    arrays = _read("uci", name, _UCI_NAMES)
-    X, y = arrays["X"], arrays["y"]
+    arrays = _arrays("uci", name, OPENML, fetch_uci)
+    X, y = arrays["X"], arrays["y"].astype(np.int64)
     if return_X_y:
         return X, y
     bunch = Bunch(data=X, target=y, DESCR=_UCI_DESCR.format(name=name, n=len(y), d=X.shape[1]))
@@ -193,24 +205,33 @@ def load_uci(name: str, *, return_X_y: bool = False) -> Any:
     return bunch
 
 
-def _read(collection: str, name: str, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return the arrays of ``<collection>_<name>.npz``, labels as int64."""
+def _arrays(
+    collection: str,
+    name: str,
+    names: Collection[str],
+    fetch: Callable[[str], dict[str, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """Return the arrays of a set, from ``FISHERKIT_DATA`` or else from its public source."""
     if name not in names:
+        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+        hint = f" (nearest: {', '.join(near)})" if near else ""
         raise ValueError(
-            f"name={name!r} is no {collection.upper()} set; choose one of {', '.join(names)}"
+            f"name={name!r} is no {collection.upper()} set{hint}; choose one of {', '.join(names)}"
         )
     folder = os.environ.get("FISHERKIT_DATA")
-    if not folder:
-        raise FileNotFoundError(
-            f"the {collection.upper()} sets are read from the folder named by the environment "
-            "variable FISHERKIT_DATA, which is not set"
-        )
-    if not Path(folder).is_dir():
+    if folder and not Path(folder).is_dir():
         raise FileNotFoundError(f"FISHERKIT_DATA={folder!r} is not a folder")
-    path = Path(folder) / f"{collection}_{name}.npz"
-    if not path.is_file():
-        raise FileNotFoundError(f"FISHERKIT_DATA={folder!r} holds no file {path.name}")
-    with np.load(path, allow_pickle=False) as archive:
-        arrays = dict(archive)
-    arrays["y"] = arrays["y"].astype(np.int64)
-    return arrays
+    file = f"{collection}_{name}.npz"
+    if folder and (path := Path(folder) / file).is_file():
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    try:
+        return fetch(name)
+    except (OSError, ImportError) as error:
+        missing = f"={folder!r} holds no file {file}" if folder else ", which is not set"
+        raise FileNotFoundError(
+            f"{collection.upper()} set {name} not found. Tried the folder named by the environment "
+            f"variable FISHERKIT_DATA{missing}. Tried its public source: {error}. Or let "
+            f"FISHERKIT_DATA name a folder with a file {file} that holds X of shape (n, d) and y "
+            "of 0 and 1"
+        ) from error

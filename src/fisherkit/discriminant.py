@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from fisherkit import _array, coding, conformal, validation
 from fisherkit._array import Array
 from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
+from fisherkit.dask_rows import is_dask, lazily
 from fisherkit.ridge import Residuals
 
 
@@ -31,17 +32,23 @@ class DecisionMixin(ClassifierMixin):
         -------
         (n,) for two classes, otherwise (n, n_classes)
         """
+        if is_dask(X):
+            return lazily(self, "decision_function", X)
         decisions, dtype = self._decisions(X, "decision_function")
         decisions = _array.cast(decisions, dtype)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X):
         """Predicted label of each row of X (n, d); (n,)."""
+        if is_dask(X):
+            return lazily(self, "predict", X)
         decisions, _ = self._decisions(X, "predict")
         return coding.decode(self.classes_, coding.winners(decisions))
 
     def predict_proba(self, X):
         """Probability of each class, calibrated on held-out decisions; (n, n_classes)."""
+        if is_dask(X):
+            return lazily(self, "predict_proba", X)
         decisions, dtype = self._decisions(X, "predict_proba")
         return probabilities(decisions, self._slope, dtype)
 
@@ -53,20 +60,25 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         """Decisions, coordinates and probabilities from scores; returns leave-one-out decisions."""
         xp = _array.namespace(indicator)
         counts = xp.sum(fit.weights.v[:, None] * indicator, axis=0)
-        scatter = fit.scatter
+        self._set_rule(rule, counts, fit.scatter)
+        self._indicator = indicator
+        decisions, known = loo_decisions(fit, rule, indicator)
+        self._set_slope(fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced))
+        return decisions
+
+    def _set_rule(self, rule: coding.Rule, counts: Array, scatter: Array) -> None:
+        """From scores to decisions and coordinates: class counts (c,) and residual scatter E."""
         self._matrix, self._offset = rule.affine(counts, scatter)
         if rule.kind == "binary":  # of the two indicators, from that of the code
             scatter = scatter / 4 * _array.like([[1.0, -1.0], [-1.0, 1.0]], scatter)
         self._axes = coding.discriminant_axes(counts, scatter)
-        self._shares = counts / xp.sum(counts)
+        self._shares = counts / _array.namespace(counts).sum(counts)
         self._n_features_out = self._axes.shape[1]
-        self._rule, self._indicator = rule, indicator
-        decisions, known = loo_decisions(fit, rule, indicator)
-        self._loo_slope = fit_slope(
-            decisions, known, indicator, fit.weights, balanced=rule.balanced
-        )
-        self._slope = self._loo_slope
-        return decisions
+        self._rule = rule
+
+    def _set_slope(self, slope: float) -> None:
+        """From decisions to probabilities."""
+        self._loo_slope = self._slope = slope
 
     def _decide(self, scores: Array) -> Array:
         return (scores if self._matrix is None else scores @ self._matrix) + self._offset
@@ -81,11 +93,17 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         Columns are ordered by canonical correlation. Two classes: positive towards
         ``classes_[1]``; otherwise the class farthest out on an axis is on its positive side.
         """
+        if is_dask(X):
+            return lazily(self, "transform", X)
         scores, dtype = self._scores(X, "transform")
+        return _array.cast(self._coordinates(scores), dtype)
+
+    def _coordinates(self, scores: Array) -> Array:
+        """Discriminant coordinates (n, c-1) of scores (n, k)."""
         if scores.shape[1] == 1:
             xp = _array.namespace(scores)
             scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
-        return _array.cast((scores - self._shares) @ self._axes, dtype)
+        return (scores - self._shares) @ self._axes
 
     def predict_set(self, X, confidence=0.9, method="full", *, class_conditional=False):
         """Sets of labels that contain those of new rows with the confidence asked for.

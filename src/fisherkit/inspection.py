@@ -11,6 +11,7 @@ from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.calibrate import probabilities
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.influence import influences, leverages
+from fisherkit.left_out import left_out_logits
 
 
 def audit(estimator, X, y, *, sample_weight=None):
@@ -78,25 +79,33 @@ def audit(estimator, X, y, *, sample_weight=None):
             f"BayesianFisherClassifier have; got {type(model).__name__}."
         )
     model.fit(data, y, sample_weight=sample_weight)
-    decisions = model.loo_decision_
-    if len(decisions.shape) == 1:
-        decisions = decisions[:, None]
-    p = _array.to_numpy(probabilities(decisions, model._loo_slope))
+    return doubts(model, y, index=X.index if isinstance(X, pd.DataFrame) else None, influence=True)
+
+
+def doubts(model: Any, y: Any, *, index: Any = None, influence: bool) -> Any:
+    """The table of `audit` for a model that has been fitted to y.
+
+    Without ``influence`` it ends with the probability and costs next to nothing, for every
+    classifier; rows that were never left out have NaN and come last.
+    """
+    import pandas as pd
+
+    logits = left_out_logits(model)
     given = _positions(model.classes_, y)
-    suggested = _array.to_numpy(coding.winners(decisions))
     classes = _array.to_numpy(model.classes_)
-    ridge = model._refit()
     n = len(given)
     table = pd.DataFrame(
         {
             "label": classes[given],
-            "suggested": classes[suggested],
-            "probability": p[np.arange(n), given],
-            "leverage": _spread(model, leverages(ridge), n),
-            "influence": _spread(model, influences(ridge), n),
+            "suggested": classes[coding.winners(logits)],
+            "probability": probabilities(logits, 1.0)[np.arange(n), given],
         },
-        index=X.index if isinstance(X, pd.DataFrame) else None,
+        index=index,
     )
+    if influence:
+        ridge = model._refit()
+        table["leverage"] = _spread(model, leverages(ridge), n)
+        table["influence"] = _spread(model, influences(ridge), n)
     return table.sort_values("probability", kind="stable")
 
 

@@ -13,15 +13,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fisherkit import _array, coding, validation
+from fisherkit import _array, coding, streaming, validation
 from fisherkit._array import Array
 from fisherkit.basis import BASES
 from fisherkit.conformal import BLOCK, Reach
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Decomposer, Design
 from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
-from fisherkit.ridge import Ridge
-from fisherkit.tune import Problem, Tuned, tune
+from fisherkit.large import LargeFit, Plan, Request, memory_budget, plan
+from fisherkit.ridge import Ridge, RidgePath
+from fisherkit.rows import read
+from fisherkit.tune import Problem, Tuned, accurate_path, tune
 from fisherkit.weights import Weights
 
 PENALTIES = ("rkhs", "coefficients")
@@ -88,6 +90,7 @@ class KernelModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._pairwise
         tags.array_api_support = True
+        tags.input_tags.sparse = hasattr(self, "max_memory")
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -137,11 +140,7 @@ class KernelModel(BaseEstimator):
         frequency, kept = validation.frequencies(sample_weight, X)
         frequency, y = take_rows(frequency, kept), take_rows(y, kept)
         classes, index = coding.encode(y, X)
-        if classes.shape[0] < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes in y among the rows of "
-                f"positive weight; got only one class: {classes[0]!r}."
-            )
+        validation.several_classes(self, classes)
         cost = validation.class_costs(class_weight, classes, index, frequency)
         return X, rounding, kept, y, classes, index, Weights(frequency, cost)
 
@@ -252,12 +251,76 @@ class KernelModel(BaseEstimator):
         self._training: Any = task.settled(tuned)
         self._training_features: Any = gram.X  # what the fitted kernel compares new rows with
 
+    def _store_large(self, fit: LargeFit, *, flat: bool) -> None:
+        """Fitted attributes of f, of a fit that has read its rows in blocks."""
+        found = fit.fitted
+        self.gamma_ = fit.kernel.gamma
+        self.regularization_ = found.selection.mu
+        self.selection_ = found.selection
+        self._fitted_kernel = fit.kernel
+        self.basis_indices_ = _array.indices(fit.indices, found.coef)
+        self._centres = fit.centres
+        self.dual_coef_ = found.coef[:, 0] if flat else found.coef.T
+        self.intercept_ = found.intercept[0] if flat else found.intercept
+        self._training = self._training_features = None
+
+    def _plan(self, X: Any) -> Plan:
+        """Whether memory holds the fit, and what to do where it does not."""
+        in_memory = Plan(False, "", None, "")
+        shape: Any = getattr(X, "shape", ())
+        if self._pairwise or len(shape) != 2 or getattr(self, "ard", False):
+            return in_memory
+        n, d = shape[0], shape[1]
+        memory = memory_budget(self.max_memory, streaming.reference_of(X))
+        basis, m, rows = self._basis(np.arange(n), n)
+        m = len(rows) if rows is not None else m
+        chosen = plan(n, d, streaming.copied_itemsize(X), basis, m, memory)
+        if chosen.streamed:
+            streaming.require_streamable(self, chosen.reason)
+        return chosen
+
+    def _request(
+        self, chosen: Plan, *, criterion: str = "press", balanced: bool = False
+    ) -> Request:
+        """The parameters, checked, for a fit that reads its rows in blocks."""
+        validation.one_of("penalty", self.penalty, PENALTIES)
+        validation.one_of("bias", self.bias, BIASES)
+        mu = validation.number_or_rule("regularization", self.regularization, ("loo",))
+        kernel, gamma = self._kernel(), None
+        if kernel.has_gamma:
+            gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        words = (self.gamma, self.penalty, self.bias, criterion, balanced, mu, chosen, seed)
+        return Request(kernel, gamma, *words)
+
+    def _forget(self) -> None:
+        """Remove what an earlier fit has left: an interrupted fit must not predict."""
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "intercept_")
+
     def _refit(self) -> Ridge:
         """The fit once more, with its hyper-parameters; one factorisation."""
         return self._fresh_training().tune().ridge
 
+    def _path(self) -> RidgePath:
+        """Fits of all mu at the width of the fit; one decomposition, K is not formed if it is low.
+
+        As accurate at the mu of the fit as the fit itself.
+        """
+        task = self._fresh_training()
+        assert task.mu is not None
+        return accurate_path(task.problem, mu=task.mu, gamma=task.gamma)
+
     def _fresh_training(self) -> Task:
         """A copy of the task: what its Gram matrix keeps must not stay with the estimator."""
+        if self._training is None:
+            raise ValueError(
+                "This needs every row of the fit in memory, but the fit has read them in blocks "
+                f"({self.selection_.reason}). Raise max_memory, or fit a part of the rows."
+            )
         return self._training.on(self._training.problem.design.gram.X)
 
     def _reach(self) -> tuple[Reach, Array]:
@@ -298,22 +361,23 @@ class KernelModel(BaseEstimator):
         """f(x) for each row, (n, k), and the dtype in which users expect results."""
         check_is_fitted(self)
         self._check_namespace(X, method)
-        X = validate_data(self, X, reset=False, dtype=float_dtypes(X))
-        return self._raw_scores(_array.widen(X)), X.dtype
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=float_dtypes(X))
+        return self._raw_scores(X), X.dtype
 
     def _raw_scores(self, X: Array) -> Array:
         """f(x) for validated rows, in row blocks."""
-        xp = _array.namespace(X)
+        xp = _array.namespace(self.dual_coef_)
         flat = len(self.dual_coef_.shape) == 1
         coef = self.dual_coef_[:, None] if flat else self.dual_coef_.T
         parts = []
         for rows in _array.row_blocks(X.shape[0], max(coef.shape[0], X.shape[1])):
+            some = _array.widen(read(X, rows))
             if coef.shape[0] == 0:  # a constant model
-                K = xp.zeros_like(X[rows, :0])
+                K = xp.zeros_like(some[:, :0])
             elif self._centres is None:
-                K = xp.take(X[rows, :], self.basis_indices_, axis=1)
+                K = xp.take(some, self.basis_indices_, axis=1)
             else:
-                K = self._fitted_kernel.block(X[rows, :], self._centres)
+                K = self._fitted_kernel.block(some, self._centres)
             parts.append(K @ coef)
         return xp.concat(parts, axis=0) + xp.reshape(self.intercept_, (1, -1))
 
@@ -368,12 +432,3 @@ def split_rows(X: Array, kept: np.ndarray, *, pairwise: bool) -> tuple[Array, Ar
     if pairwise:
         X = _array.namespace(X).take(X, _array.indices(kept, X), axis=1)
     return X, dropped
-
-
-def interleave(inside: Array, outside: Array, kept: np.ndarray) -> Array:
-    """Values of kept and dropped rows back in the order of the data."""
-    xp = _array.namespace(inside)
-    n = inside.shape[0] + outside.shape[0]
-    order = np.concatenate([kept, np.setdiff1d(np.arange(n), kept)])
-    joined = xp.concat([inside, outside], axis=0)
-    return xp.take(joined, _array.indices(np.argsort(order), joined), axis=0)

@@ -198,7 +198,7 @@ class Distinct:
     @classmethod
     def rows(cls, X: Array) -> Distinct:
         """Of the rows of X (n, d)."""
-        return cls.of(_fingerprints(_array.to_numpy(X)))
+        return cls.of(fingerprints(_array.to_numpy(X)))
 
     def total(self, values: np.ndarray) -> np.ndarray:
         """Sum of values (n,) over equal rows; (u,)."""
@@ -229,13 +229,20 @@ class Distinct:
         """
         total = self.total(chances)
         running = np.flatnonzero(total > 0)
-        luck = _uniform(self.key[running] + np.uint64(seed))
-        score = np.log(total[running]) - np.log(-np.log(luck))
+        score = race(self.key[running], total[running], seed)
         winners = np.argpartition(-score, min(size, len(score)) - 1)[:size]
         return self.first[running[winners[np.argsort(-score[winners])]]]
 
 
-def _fingerprints(X: np.ndarray) -> np.ndarray:
+def race(keys: np.ndarray, chances: np.ndarray, seed: int) -> np.ndarray:
+    """Scores of rows with these fingerprints: the m highest are a draw without replacement.
+
+    The probabilities are in proportion to ``chances``, which are positive.
+    """
+    return np.log(chances) - np.log(-np.log(_uniform(keys + np.uint64(seed))))
+
+
+def fingerprints(X: np.ndarray) -> np.ndarray:
     """A 64-bit hash of the values in each row; (n,)."""
     keys = np.empty(len(X), dtype=np.uint64)
     odd = 2 * np.random.RandomState(0).randint(1 << 62, size=X.shape[1], dtype=np.uint64) + 1
@@ -386,7 +393,12 @@ def scale_gamma(X: Array, weight: Array) -> float:
     share = (weight / xp.sum(weight))[:, None] / X.shape[1]
     mean = xp.sum(share * X)
     variance = float(xp.sum(share * (X - mean) ** 2))
-    return _reciprocal(X.shape[1] * variance)
+    return gamma_of_variance(variance, X.shape[1])
+
+
+def gamma_of_variance(variance: float, n_features: int) -> float:
+    """1/(n_features Var X), or 1 where X is constant."""
+    return _reciprocal(n_features * variance)
 
 
 def median_gamma(X: Array, weight: Array, kernel: Kernel, rng: np.random.RandomState) -> float:
@@ -419,3 +431,15 @@ def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
     order = np.argsort(values)
     mass = np.cumsum(weight[order])
     return float(values[order][np.searchsorted(mass, 0.5 * mass[-1])])
+
+
+def repeated_columns(K: np.ndarray, equal: float) -> np.ndarray:
+    """Which columns of K (N, L) are an earlier one, to ``equal`` of its largest value; O(N L)."""
+    key = np.cos(np.arange(len(K))) @ K  # equal columns have equal keys, others hardly ever
+    key = np.round(key / (np.abs(key).max(initial=0.0) or 1.0), 11)
+    _, first, run = np.unique(key, return_index=True, return_inverse=True)
+    twin = first[run]
+    repeated = twin < np.arange(len(key))
+    A, B = K[:, repeated], K[:, twin[repeated]]
+    repeated[repeated] = np.abs(A - B).max(axis=0) <= equal * np.abs(B).max(axis=0)
+    return repeated

@@ -21,16 +21,20 @@ from fisherkit.select import Selection
 
 __all__ = [
     "AuditDisplay",
+    "CommitteeDisplay",
     "LearningCurveDisplay",
     "PermutationDisplay",
+    "ProjectionDisplay",
+    "RegularizationPathDisplay",
     "RelevanceDisplay",
-    "SelectionDisplay",
     "SetDisplay",
-    "SizeDisplay",
+    "SparsityPathDisplay",
 ]
 
+MARKERS = "os^DvP*X"  # classes differ in shape as well as in colour
 
-class SelectionDisplay:
+
+class RegularizationPathDisplay:
     """The search behind a model: the criterion against mu, one curve for each kernel width.
 
     Parameters
@@ -48,9 +52,9 @@ class SelectionDisplay:
     --------
     >>> from fisherkit import KernelFisherClassifier
     >>> from fisherkit.datasets import make_torus
-    >>> from fisherkit.plots import SelectionDisplay
+    >>> from fisherkit.plots import RegularizationPathDisplay
     >>> X, y = make_torus(100, random_state=0)
-    >>> display = SelectionDisplay.from_estimator(KernelFisherClassifier().fit(X, y))
+    >>> display = RegularizationPathDisplay.from_estimator(KernelFisherClassifier().fit(X, y))
     >>> display.ax_.get_xlabel()
     'regularisation $\\\\mu$ (in units of tr G / n)'
     """
@@ -59,11 +63,17 @@ class SelectionDisplay:
         self.selection = selection
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> SelectionDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> RegularizationPathDisplay:
         """Draw the search of a fitted estimator, or of the last step of a pipeline."""
-        return cls(_fitted(estimator).selection_).plot(ax=ax)
+        model = _fitted(estimator)
+        if not hasattr(model, "selection_"):
+            raise ValueError(
+                f"{type(model).__name__} has no path over mu; KernelFisherClassifier and "
+                "KernelRidgeCV have. SparsityPathDisplay draws the path of a sparse classifier."
+            )
+        return cls(model.selection_).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> SelectionDisplay:
+    def plot(self, *, ax: Any = None) -> RegularizationPathDisplay:
         """Draw on ``ax``, or on a new figure."""
         import matplotlib.pyplot as plt
         from matplotlib.colors import LogNorm
@@ -108,7 +118,7 @@ class SelectionDisplay:
         return self
 
 
-class SizeDisplay:
+class SparsityPathDisplay:
     """Error against the number of terms of a sparse classifier, at the kernel width chosen.
 
     Cross-validated errors with a band of one standard error; every fold selects its own terms. For
@@ -134,9 +144,9 @@ class SizeDisplay:
     --------
     >>> from fisherkit import ForwardFisherClassifier
     >>> from fisherkit.datasets import make_torus
-    >>> from fisherkit.plots import SizeDisplay
+    >>> from fisherkit.plots import SparsityPathDisplay
     >>> X, y = make_torus(100, random_state=0)
-    >>> display = SizeDisplay.from_estimator(ForwardFisherClassifier().fit(X, y))
+    >>> display = SparsityPathDisplay.from_estimator(ForwardFisherClassifier().fit(X, y))
     >>> display.ax_.get_xlabel()
     'kernels retained'
     """
@@ -150,9 +160,14 @@ class SizeDisplay:
         self.growth = growth
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> SizeDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> SparsityPathDisplay:
         """Draw the path of a fitted sparse classifier, or of the last step of a pipeline."""
         model = _fitted(estimator)
+        if not hasattr(model, "n_terms_"):
+            raise ValueError(
+                f"{type(model).__name__} has no path over sizes; SparseFisherClassifier and "
+                "ForwardFisherClassifier have."
+            )
         path = model.path_
         if "stopped" in path.dtype.names:
             path = path[~path["stopped"]]
@@ -161,7 +176,7 @@ class SizeDisplay:
         growth = getattr(model, "growth_", None)
         return cls(path, model.n_terms_, model.cv_error_, growth).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> SizeDisplay:
+    def plot(self, *, ax: Any = None) -> SparsityPathDisplay:
         """Draw on ``ax``, or on a new figure."""
         ax = axes(ax)
         path = self.path[np.argsort(self.path["n_terms"], kind="stable")]
@@ -268,6 +283,98 @@ class RelevanceDisplay:
             ax.text(0.98, 0.02, note, ha="right", va="bottom", transform=ax.transAxes, fontsize=9)
         ax.set_xlabel("relevance: (standard deviation / length scale)$^2$")
         ax.grid(axis="x", alpha=0.3)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class ProjectionDisplay:
+    """Rows on the discriminant, class by class.
+
+    Two classes: a histogram of the projections on the one axis there is. More: a scatter of the
+    first two discriminant coordinates.
+
+    Parameters
+    ----------
+    projections : (n, n_axes)
+    y : (n,)
+    classes : sequence
+        In the order in which they are drawn.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.plots import ProjectionDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelFisherClassifier().fit(X[::2], y[::2])
+    >>> display = ProjectionDisplay.from_estimator(model, X[1::2], y[1::2])
+    >>> display.ax_.get_ylabel()
+    'discriminant coordinate 2'
+    """
+
+    def __init__(self, projections: np.ndarray, y: np.ndarray, classes: Any):
+        self.projections = projections
+        self.y = y
+        self.classes = classes
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> ProjectionDisplay:
+        """Project X with a fitted classifier (or pipeline), and draw.
+
+        Rows that the classifier was fitted to look better separated than new ones: give it rows
+        that it has not seen. Classifiers that have no ``transform`` show their decisions, for two
+        classes only.
+        """
+        if hasattr(estimator, "transform"):
+            projections = estimator.transform(X)
+        elif len(estimator.classes_) == 2:
+            projections = estimator.decision_function(X)
+        else:
+            raise ValueError(
+                f"{type(_fitted(estimator)).__name__} has no discriminant coordinates, which "
+                f"{len(estimator.classes_)} classes need; KernelFisherClassifier and "
+                "BayesianFisherClassifier have."
+            )
+        return cls.from_predictions(y, projections, classes=estimator.classes_, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y: Any, projections: Any, *, classes: Any = None, ax: Any = None
+    ) -> ProjectionDisplay:
+        """Draw ``projections`` (n,) or (n, n_axes) of rows labelled y."""
+        labels, values = _array.to_numpy(y), _array.to_numpy(projections)
+        names = np.unique(labels) if classes is None else _array.to_numpy(classes)
+        return cls(values.reshape(len(labels), -1), labels, names).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> ProjectionDisplay:
+        """Draw on ``ax``, or on a new figure."""
+        import matplotlib.pyplot as plt
+
+        ax = axes(ax)
+        colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.85, len(self.classes)))
+        bins = np.histogram_bin_edges(self.projections[:, 0], bins=40)
+        for number, (name, colour) in enumerate(zip(self.classes, colours, strict=True)):
+            rows = self.projections[self.y == name]
+            if rows.shape[1] == 1:
+                style = {"color": colour, "label": str(name)}
+                ax.hist(rows[:, 0], bins, alpha=0.45, **style)
+                ax.hist(rows[:, 0], bins, histtype="step", ls=["-", "--"][number % 2], color=colour)
+            else:
+                marker = MARKERS[number % len(MARKERS)]
+                ax.plot(
+                    rows[:, 0], rows[:, 1], marker, color=colour, ms=5, alpha=0.7, label=str(name)
+                )
+        if self.projections.shape[1] == 1:
+            ax.set_xlabel("projection on the discriminant")
+            ax.set_ylabel("rows")
+        else:
+            ax.set_xlabel("discriminant coordinate 1")
+            ax.set_ylabel("discriminant coordinate 2")
+        ax.legend(frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

@@ -102,10 +102,11 @@ class Residuals:
         """y_i - f_(i)(x_i), (n, k); exact with centres fixed."""
         return left_out(self.BY, self.B_diag[:, None], self.weights)
 
-    def loo_scatter(self, loo: Array) -> Array:
-        """E_(i) = E - delta_i r_i R_i' for every left-out row; (n, k, k)."""
-        drop = self.residual[:, :, None] * loo[:, None, :]
-        return self.scatter[None, :, :] - self.weights.delta[:, None, None] * drop
+    def loo_scatter(self, loo: Array, rows: slice) -> Array:
+        """E_(i) = E - delta_i r_i R_i' for some left-out rows; (b, k, k)."""
+        residual = self.BY[rows, :] / self.weights.root[rows, None]
+        drop = residual[:, :, None] * loo[rows, None, :]
+        return self.scatter[None, :, :] - self.weights.delta[rows, None, None] * drop
 
     def scatter_without(self, group: Array, left_out: Array) -> Array:
         """E_(G) = E - r_G' V_G R_G, with R_G the residuals of `leave_group_out`."""
@@ -304,7 +305,7 @@ def solve(
     Z = None
     if penalty == "coefficients":
         Z = K * (s[:, None] * xp.sqrt(frequency)[None, :])
-        unit = trace_unit(float(xp.sum(Z * Z)), weights)
+        unit = trace_unit(float(xp.sum(Z * Z)), weights.total)
         if mu < _SQUARING * unit:
             return None
         K = Z @ Z.T

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 import numpy as np
 
-from fisherkit.canonical import Canonical, mu_floor
+from fisherkit.canonical import mu_floor
 from fisherkit.criteria import Criterion
 from fisherkit.ridge import RidgePath
 
@@ -79,13 +80,15 @@ class Selection:
         Its value is a sentence.
     rank : int
         Directions of the canonical form.
-    method : {"full", "low-rank", "centres", "cholesky"}
+    method : {"full", "low-rank", "centres", "cholesky", "streamed"}
     tolerance : float
         Trace left out by the low-rank path; 0 on the others.
     unit : float
         tr(G)/n; mu / unit is the relative regularisation.
     path : ndarray with fields gamma, mu, value
         Every model priced, in order.
+    reason : str
+        Why rows were read in blocks and which centres they share; empty in memory.
     """
 
     criterion: str
@@ -98,12 +101,12 @@ class Selection:
     tolerance: float
     unit: float
     path: np.ndarray = field(repr=False)
+    reason: str = ""
 
 
-def mu_grid(canonical: Canonical) -> np.ndarray:
+def mu_grid(unit: float, floor: float) -> np.ndarray:
     """The values of mu that are priced first, ascending."""
-    floor = mu_floor(canonical.unit, canonical.weights)
-    return np.unique(np.maximum(GRID * canonical.unit, floor))
+    return np.unique(np.maximum(GRID * unit, floor))
 
 
 def newton(
@@ -142,32 +145,80 @@ def newton(
     return x, value
 
 
+class Prices(Protocol):
+    """A criterion as a function of mu alone; see `Criterion`."""
+
+    @property
+    def unit(self) -> float: ...
+
+    @property
+    def floor(self) -> float: ...
+
+    @property
+    def smooth(self) -> bool: ...
+
+    @property
+    def negligible(self) -> float: ...
+
+    def values(self, mus: Sequence[float]) -> np.ndarray: ...
+
+    def derivatives(self, log_mu: float) -> tuple[float, float, float]: ...
+
+
+@dataclass(frozen=True)
+class PathPrices:
+    """The prices of the models on one path."""
+
+    path: RidgePath
+    criterion: Criterion
+
+    @property
+    def unit(self) -> float:
+        return self.path.canonical.unit
+
+    @property
+    def floor(self) -> float:
+        return mu_floor(self.unit, self.path.canonical.weights)
+
+    @property
+    def smooth(self) -> bool:
+        return self.criterion.smooth
+
+    @property
+    def negligible(self) -> float:
+        return self.criterion.negligible
+
+    def values(self, mus: Sequence[float]) -> np.ndarray:
+        return self.criterion.values(self.path, mus)
+
+    def derivatives(self, log_mu: float) -> tuple[float, float, float]:
+        return self.criterion.derivatives(self.path, log_mu)
+
+
 @dataclass
 class MuSearch:
-    """The search over mu on one path: grid first, Newton on request.
+    """The search over mu by its prices: grid first, Newton on request.
 
     A ``given`` mu is only priced.
     """
 
-    path: RidgePath
-    criterion: Criterion
+    prices: Prices
     given: float | None = None
     mus: np.ndarray = field(init=False)
     values: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        canonical = self.path.canonical
-        self.floor = mu_floor(canonical.unit, canonical.weights)
-        self.ceiling = _UPPER * canonical.unit
-        self.mus = mu_grid(canonical) if self.given is None else np.array([self.given])
-        self.values = self.criterion.values(self.path, list(self.mus))
+        unit, self.floor = self.prices.unit, self.prices.floor
+        self.ceiling = _UPPER * unit
+        self.mus = mu_grid(unit, self.floor) if self.given is None else np.array([self.given])
+        self.values = self.prices.values(list(self.mus))
         if self.given is None:
             self._extend()
 
     @property
     def best(self) -> int:
         """Index of the smallest value, of the largest mu among equals."""
-        bound = _tied(float(np.min(self.values)), self.criterion.negligible)
+        bound = _tied(float(np.min(self.values)), self.prices.negligible)
         return int(np.flatnonzero(self.values <= bound)[-1])
 
     @property
@@ -187,7 +238,7 @@ class MuSearch:
             self._price(np.unique(np.minimum(more, self.ceiling)), before=False)
 
     def _price(self, mus: np.ndarray, *, before: bool) -> None:
-        values = self.criterion.values(self.path, list(mus))
+        values = self.prices.values(list(mus))
         order = (mus, self.mus) if before else (self.mus, mus)
         prices = (values, self.values) if before else (self.values, values)
         self.mus, self.values = np.concatenate(order), np.concatenate(prices)
@@ -197,19 +248,19 @@ class MuSearch:
         if self.given is not None:
             return self.given, self.value, Status.GIVEN
         j = self.best
-        if self.criterion.smooth and self.value <= 2 * self.criterion.negligible:
+        if self.prices.smooth and self.value <= 2 * self.prices.negligible:
             return self.best_mu, self.value, Status.NOISELESS
         at_lower, at_upper = j == 0, j == len(self.mus) - 1
-        status = Status.INTERIOR if self.criterion.smooth else Status.GRID_MINIMUM
+        status = Status.INTERIOR if self.prices.smooth else Status.GRID_MINIMUM
         if at_lower or at_upper:
             status = Status.AT_LOWER_BOUND if at_lower else Status.AT_UPPER_BOUND
-        if not self.criterion.smooth:
+        if not self.prices.smooth:
             return self.best_mu, self.value, status
         lower, upper = max(j - 1, 0), min(j + 1, len(self.mus) - 1)
         log_mus = np.log(self.mus[lower : upper + 1])
         x, value = newton(
-            lambda t: self.criterion.derivatives(self.path, t),
-            _vertex(log_mus, self.values[lower : upper + 1], j - lower),
+            self.prices.derivatives,
+            vertex(log_mus, self.values[lower : upper + 1], j - lower),
             log_mus[0],
             log_mus[-1],
         )
@@ -218,7 +269,7 @@ class MuSearch:
         return math.exp(x), value, Status.INTERIOR
 
 
-def _vertex(x: np.ndarray, y: np.ndarray, best: int) -> float:
+def vertex(x: np.ndarray, y: np.ndarray, best: int) -> float:
     """Where the parabola through three points is smallest; the best point if there are two."""
     if len(x) < 3:
         return float(x[best])

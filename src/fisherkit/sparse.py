@@ -24,7 +24,7 @@ second derivative along A_j is negative. `solve_path` starts from an exact lasso
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from fisherkit._array import Array
+from fisherkit.kernels import repeated_columns
 
 _EPS = float(np.finfo(np.float64).eps)
 _KKT = 1e-9  # relative violation of the optimality conditions that is accepted
@@ -141,7 +142,7 @@ class LeastSquares:
         diag[constant] = C[constant] = 0.0
         square, variance = float(np.sum(Y * Y)), float(np.linalg.norm(Y.T @ Y, 2)) / mass
         C[_norms(C) <= 4 * _EPS * np.sqrt(diag * square)] = 0.0
-        usable = ~(constant | _repeated(K))
+        usable = ~(constant | repeated_columns(K, _EQUAL))
         return cls(H, diag, C, square, variance, mass, *means, usable, penalize_bias)
 
     @property
@@ -225,8 +226,8 @@ def mm(
     state = _ridge(problem, lam) if start is None else problem.state(S, start[S])
     trace, converged = [problem.price(state, lam, q)[0]], False
     while not converged and len(trace) <= max_iter:
-        psi, R = _majoriser(H, state.A, lam, q)
-        trial = problem.state(S, psi * _solve(R, psi * C))
+        psi = _scale(state.A, lam, q)
+        trial = problem.state(S, psi * _solve(_cholesky(psi * H * psi.T, 1.0), psi * C))
         value, gap = problem.price(trial, lam, q)
         if value > trace[-1]:
             converged = value <= trace[-1] * (1 + _KKT)
@@ -284,11 +285,12 @@ def _settle(problem: LeastSquares, rho: float, q: float, start: State) -> Soluti
             # Stationary; with rows below the bound it is a saddle, which they leave for zero.
             floor, converged = 1.0, bool(np.all(size > bound))
             continue
-        plain, newton = _newton(H, A, F, lam, q)
-        B, limit = A + newton, _value(A, HA, C, lam, q) + _SLACK * problem.square
-        descends = np.all(np.sum(A * B, axis=1) > 0) and _value(B, H @ B, C, lam, q) <= limit
-        A = B if descends else A + plain
-        floor, before, n_iter = _VANISHING, worst, n_iter + 1
+        limit = _value(A, HA, C, lam, q) + _SLACK * problem.square
+        for step in _steps(H, A, F, lam, q):
+            B = A + step
+            if np.all(np.sum(A * B, axis=1) > 0) and _value(B, H @ B, C, lam, q) <= limit:
+                break
+        A, floor, before, n_iter = B, _VANISHING, worst, n_iter + 1
     return problem.solution(problem.state(S, A), lam, q, n_iter=n_iter, converged=converged)
 
 
@@ -415,7 +417,7 @@ def _descend_group(H: Array, C: Array, lam: float, A: Array) -> Rows:
         worst = _norms(F).max(initial=0.0)
         if worst <= _STATIONARY * lam or 0.5 * before < worst <= _KKT * lam:
             break
-        step = _newton(H, A, F, lam, 1.0)[1]
+        step = next(_steps(H, A, F, lam, 1.0))
         inward = np.sum(U * step, axis=1)
         crossing = np.full(len(size), np.inf)
         np.divide(-size, inward, out=crossing, where=inward < 0)
@@ -438,29 +440,36 @@ def _descend_group(H: Array, C: Array, lam: float, A: Array) -> Rows:
     return left, A
 
 
-def _newton(H: Array, A: Array, F: Array, lam: float, q: float) -> tuple[Array, Array]:
-    """The step of (8) and the Newton step from A (s, k), no row zero; F is the gradient of J.
+def _steps(H: Array, A: Array, F: Array, lam: float, q: float) -> Iterator[Array]:
+    """The Newton step from A (s, k), no row zero, and the step of (8); F is the gradient of J.
 
     The Hessian is M x I_k less blocks (2-q) lam q |A_j|^(q-2) u_j u_j', with u_j = A_j / |A_j| and
     M = H + lam q diag |A_j|^(q-2), the matrix of (8). In units of psi = Psi / sqrt(lam q), M is
     T = I + psi H psi, the step of (8) x = -T^-1 psi F, and the Newton step x + T^-1 diag(y) U with
-    (I / (2-q) - T^-1 o UU') y = diag(Ux'): O(s^3 + s^2 k), not O(s^3 k^3). Where the Hessian is not
-    positive definite, it is the step of (8).
+    (I / (2-q) - T^-1 o UU') y = diag(Ux'): O(s^3 + s^2 k), not O(s^3 k^3); for k = 1 the Hessian is
+    T - (2-q) I. Where it is not positive definite there is no Newton step.
     """
-    psi, R = _majoriser(H, A, lam, q)
+    psi = _scale(A, lam, q)
+    T = psi * H * psi.T
+    if A.shape[1] == 1:
+        R, info = lapack.dpotrf(T.T + (q - 1) * np.eye(len(A)), overwrite_a=1)
+        if not info:
+            yield -psi * _solve(R, psi * F)
+    R = _cholesky(T, 1.0)
     x = -_solve(R, psi * F)
-    U = A / _norms(A)[:, None]
-    inner = -lapack.dpotri(R)[0] * (U @ U.T).T
-    inner.T.ravel()[:: len(A) + 1] += 1 / (2 - q) + _JITTERS[1]
-    _, y, info = lapack.dposv(inner, np.sum(U * x, axis=1), overwrite_a=1)
-    radial = 0.0 if info else _solve(R, y[:, None] * U)
-    return psi * x, psi * (x + radial)
+    if A.shape[1] > 1:
+        U = A / _norms(A)[:, None]
+        inner = -lapack.dpotri(R)[0] * (U @ U.T).T
+        inner.T.ravel()[:: len(A) + 1] += 1 / (2 - q) + _JITTERS[1]
+        _, y, info = lapack.dposv(inner, np.sum(U * x, axis=1), overwrite_a=1)
+        if not info:
+            yield psi * (x + _solve(R, y[:, None] * U))
+    yield psi * x
 
 
-def _majoriser(H: Array, A: Array, lam: float, q: float) -> tuple[Array, Array]:
-    """psi = diag(Psi) / sqrt(lam q), a column, and the Cholesky factor of I + psi H psi."""
-    psi = np.sqrt(_norms(A) ** (2 - q) / (lam * q))
-    return psi[:, None], _cholesky(psi[:, None] * H * psi, 1.0)
+def _scale(A: Array, lam: float, q: float) -> Array:
+    """psi = diag(Psi) / sqrt(lam q), a column."""
+    return np.sqrt(_norms(A) ** (2 - q) / (lam * q))[:, None]
 
 
 def _value(A: Array, HA: Array, C: Array, lam: float, q: float) -> float:
@@ -486,15 +495,3 @@ def _solve(R: Array, B: Array) -> Array:
 def _norms(A: Array) -> Array:
     """Lengths of the rows."""
     return np.abs(A[:, 0]) if A.shape[1] == 1 else np.sqrt(np.einsum("ij,ij->i", A, A))
-
-
-def _repeated(K: Array) -> Array:
-    """Which columns equal an earlier one; O(N L)."""
-    key = np.cos(np.arange(len(K))) @ K  # equal columns have equal keys, others hardly ever
-    key = np.round(key / (np.abs(key).max(initial=0.0) or 1.0), 11)
-    _, first, run = np.unique(key, return_index=True, return_inverse=True)
-    twin = first[run]
-    repeated = twin < np.arange(len(key))
-    A, B = K[:, repeated], K[:, twin[repeated]]
-    repeated[repeated] = np.abs(A - B).max(axis=0) <= _EQUAL * np.abs(B).max(axis=0)
-    return repeated

@@ -56,9 +56,14 @@ class ExpansionMixin(ClassifierMixin):
             cv = min(int(cv), largest) if largest > 1 else None
         if cv is None:
             folds = crossfit.leave_one_out(merged.weights.frequency)
+            order, copies = np.argsort(group, kind="stable"), np.bincount(group)
+            tests = np.split(kept[order], np.cumsum(copies)[:-1])
         else:
             pairs = validation.fold_pairs(cv, X, y, groups, kept, n_rows, classifier=True)
             folds = crossfit.merged_folds(pairs, group, frequency)
+            tests = [kept[test] for _, test in pairs]
+        merged_row = np.full(n_rows, -1)
+        merged_row[kept] = group
         centres, centre_of = crossfit.centres_of(merged_gram.distinct())
         rng = check_random_state(self.random_state)
         basis, n_candidates, given = "all", len(centres), None
@@ -89,6 +94,8 @@ class ExpansionMixin(ClassifierMixin):
             centres=centres,
             centre_of=centre_of,
             folds=folds,
+            tests=tests,
+            group=merged_row,
             basis=basis,
             n_candidates=n_candidates,
             given=given,
@@ -146,6 +153,7 @@ class ExpansionMixin(ClassifierMixin):
         self._centres = None
         if not sample.gram.kernel.precomputed:
             self._centres = sample.gram.X[centres[order]]
+        self.cv_decision_ = choice.decisions[:, 0] if flat else choice.decisions
 
 
 class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
@@ -209,6 +217,9 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Every model priced; ``n_terms`` is the mean over the folds.
     cv_error_ : float
         Cross-validated error of the choice: optimistic, as the smallest of many.
+    cv_decision_ : (n,) or (n, n_classes)
+        Decision of the choice for each training row by the folds without it (their mean if there
+        are several); NaN for rows that no fold tests, or of weight 0.
 
     Notes
     -----
@@ -347,7 +358,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     Attributes
     ----------
-    classes_, dual_coef_, intercept_, basis_indices_, n_terms_, gamma_, cv_error_
+    classes_, dual_coef_, intercept_, basis_indices_, n_terms_, gamma_, cv_error_, cv_decision_
         As in `SparseFisherClassifier`.
     path_ : ndarray with fields gamma, n_terms, cv_error, cv_se, stopped
         Every size of every width, and for each width the model where each fold stopped by itself

@@ -20,7 +20,7 @@ from fisherkit.criteria import Criterion
 from fisherkit.decompose import Decomposed, Decomposer, Design, SharedDecomposer
 from fisherkit.kernels import reference_width, width_step
 from fisherkit.ridge import Ridge, RidgePath, solve
-from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, march
+from fisherkit.select import GRID, PATH_DTYPE, MuSearch, PathPrices, Selection, Status, log, march
 
 _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
 _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the signal
@@ -86,6 +86,12 @@ def tune(
     return tuned
 
 
+def accurate_path(problem: Problem, *, mu: float, gamma: float | None) -> RidgePath:
+    """Every mu on one decomposition, which is as accurate at ``mu`` as a fit there."""
+    found = Decomposer(problem.design).decompose(gamma, _sharp_budget(mu))
+    return RidgePath.of(found.canonical, problem.Y)
+
+
 def _by_cholesky(problem: Problem, mu: float) -> Tuned | None:
     """One Cholesky factorisation at the given mu; ``None`` where rounding spoils it."""
     design, criterion = problem.design, problem.criterion
@@ -118,6 +124,7 @@ class _Search:
     """The models priced on one decomposition."""
 
     mu: MuSearch
+    path: RidgePath
     decomposed: Decomposed
 
     @property
@@ -154,7 +161,7 @@ class _Tuner:
             unit=canonical.unit,
             path=np.array(self.priced, dtype=PATH_DTYPE),
         )
-        return Tuned(search.mu.path.at(mu), search.decomposed.centres, selection)
+        return Tuned(search.path.at(mu), search.decomposed.centres, selection)
 
     def price(self, gamma: float, exact: bool) -> float:
         """The criterion at this gamma with its best mu on the grid; roughly, unless exact."""
@@ -227,10 +234,10 @@ class _Tuner:
         """Decompose but for a trace of ``budget(tr(G)/n)``, and price."""
         decomposed = self.decomposer.decompose(gamma, budget)
         path = RidgePath.of(decomposed.canonical, self.problem.Y)
-        search = MuSearch(path, self.problem.criterion, given=self.mu)
+        search = MuSearch(PathPrices(path, self.problem.criterion), given=self.mu)
         prices = zip(search.mus, search.values, strict=True)
         self.priced.extend((_number(gamma), mu, value) for mu, value in prices)
-        return _Search(search, decomposed)
+        return _Search(search, path, decomposed)
 
 
 def _rough_budget(share: float, mu: float | None) -> Callable[[float], float]:

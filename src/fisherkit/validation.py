@@ -134,6 +134,15 @@ def label_free(estimator: Any, X: Any) -> tuple[Any, Any]:
     return clone(estimator.steps[-1][1]), X
 
 
+def several_classes(model: Any, classes: Any) -> None:
+    """Refuse labels of one class only."""
+    if classes.shape[0] < 2:
+        raise ValueError(
+            f"{type(model).__name__} needs at least two classes in y among the rows of "
+            f"positive weight; got only one class: {classes[0]!r}."
+        )
+
+
 def component_count(value: Any, n: int) -> int | None:
     """Number of centres, at most n."""
     m = count("n_components", value)
@@ -302,7 +311,11 @@ def held_out(
 def mention_scales(X: Array) -> None:
     """Log a line when feature scales differ so much that a scaler is likely missing."""
     xp = _array.namespace(X)
-    spread = _array.to_numpy(xp.max(X, axis=0) - xp.min(X, axis=0))
+    mention_spreads(_array.to_numpy(xp.max(X, axis=0) - xp.min(X, axis=0)))
+
+
+def mention_spreads(spread: np.ndarray) -> None:
+    """`mention_scales` for the ranges (d,) of the features."""
     spread = spread[spread > 0]
     if len(spread) and spread.max() > _SCALE_RATIO * spread.min():
         log.info(

@@ -75,8 +75,12 @@ class Weights:
 
     def fold_mean(self, Y: Array) -> Array:
         """Column means of the rows that remain when row i is left out, for each i; (n, k)."""
+        total = _array.namespace(Y).sum(self.v[:, None] * Y, axis=0)
+        return self.fold_mean_within(Y, total, self.mass)
+
+    def fold_mean_within(self, Y: Array, total: Array, mass: float) -> Array:
+        """`fold_mean` for some rows of a larger set, whose weighted sum of Y and mass are given."""
         xp = _array.namespace(Y)
-        left = self.mass - self.delta
+        left = mass - self.delta
         left = xp.where(left > 0, left, xp.ones_like(left))
-        total = xp.sum(self.v[:, None] * Y, axis=0)
         return (total - self.delta[:, None] * Y) / left[:, None]

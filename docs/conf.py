@@ -1,0 +1,40 @@
+"""Sphinx configuration: ``sphinx-build -W docs docs/_build``."""
+
+from importlib.metadata import version as installed
+
+project = "fisherkit"
+author = "The fisherkit developers"
+copyright = "The fisherkit developers"
+release = version = installed("fisherkit")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*")]  # types in docstrings are written for people
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_validation_checks = set()
+
+html_theme = "pydata_sphinx_theme"
+html_title = "fisherkit"
+html_show_sourcelink = False
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+
+
+def skip_foreign(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn documents: its texts refer to its own pages."""
+    return skip or str(getattr(obj, "__module__", "")).startswith("sklearn")
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", skip_foreign)

@@ -1,0 +1,377 @@
+"""Ridge fits from streamed moments: two passes over row blocks, never an n x m matrix.
+
+The model stands on m centres, z(x) are its features (`fisherkit.basis.centres`), and
+
+    pass 1    G = sum_i v_i (z_i - z)(z_i - z)',   C = sum_i v_i (z_i - z) y_i'        n m^2 flops
+    between   G = W diag(lam) W'                                                        O(m^3)
+    pass 2    q_i = W'(z_i - z)                                                       2 n m^2 flops
+
+(z the mean of z_i for a free bias; a penalized one adds the feature 1.) Every mu is then priced by
+exact leave-one-out,
+
+    e_i(mu) = y_i - y - (W'C / (lam + mu))'q_i,
+    B_ii(mu) = 1 - v_i / mass - v_i sum_j q_ij^2 / (lam_j + mu).
+
+Accuracy. Moments square the condition number. Two things keep that harmless:
+
+- q_i is never divided by sqrt(lam): an error in a small lam matters only beside mu. Rounding of G,
+  about eps lam_max, therefore changes leave-one-out by a relative eps lam_max / mu.
+- For the rkhs penalty z = L^-1 k with K_mm = L L' by pivoted Cholesky. Moments of the raw kernel
+  values k would multiply that error by the condition number of K_mm, and solving for z in pass 1
+  costs another n m^2. Only the first p pivots are solved for, and what they explain is subtracted
+  from the others: what remains is small and evenly scaled, and the rest of L is applied to
+  the moments. p is the smallest that multiplies the error by no more than 256 in the worst case,
+  which is about 20 in practice.
+
+Directions with lam below 1e-10 of the smallest mu priced are left out: no mu can see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.basis import leading_rows
+from fisherkit.canonical import trace_unit
+from fisherkit.kernels import Gram, Kernel
+from fisherkit.weights import Weights
+
+_INVISIBLE = 1e-10  # of the smallest mu priced: directions below it are left out
+_POWER_STEPS = 8  # of the power iterations that estimate a condition number
+_MANY = 2048  # centres from which on pivots are sought among the leading ones only
+_LOSS = 256.0  # factor of the (worst) error that solving for fewer pivots may cost
+_PLAIN = 1e-10  # error of the features that saves solving for pivots again in pass 2
+_FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 64, 128, ..., m
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of the data: features, targets (b, k), weights, and their places in the data."""
+
+    X: Array
+    Y: Array
+    weights: Weights
+    index: np.ndarray
+
+    def rows(self, some: slice) -> Block:
+        return Block(
+            self.X[some, :],
+            self.Y[some, :],
+            Weights(self.weights.frequency[some], self.weights.cost[some]),
+            self.index[some],
+        )
+
+
+@dataclass(frozen=True)
+class Centres:
+    """Features of a model on centres, row block by row block.
+
+    Attributes
+    ----------
+    X : (m, d)
+        The centres, in the order of the features.
+    kept : (m,)
+        Which of the rows asked for they are; repeated ones are dropped (rkhs).
+    scale : (m,) or None
+        coefficients penalty: square roots of the frequencies of the centres.
+    corner : (m, m) or None
+        rkhs penalty: L, lower triangular, with K_mm = L L'.
+    split : int
+        How many pivots pass 1 solves for.
+    """
+
+    kernel: Kernel
+    X: Array
+    kept: np.ndarray
+    scale: Array | None
+    corner: Array | None
+    split: int
+    solved: Array | None
+    largest_inverse: float = 0.0
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Array, frequency: Array, penalty: str) -> Centres:
+        """The model on the rows X (m, d); O(m^3)."""
+        xp = _array.namespace(X)
+        rows = np.arange(X.shape[0])
+        if penalty == "coefficients":
+            return cls(kernel, X, rows, xp.sqrt(frequency), None, 0, None)
+        if len(rows) > _MANY:  # pivots for all would take longer than the factorisation itself
+            rows = leading_rows(Gram(X, kernel), _MANY // 2)
+            X = xp.take(X, _array.indices(rows, X), axis=0)
+        K = kernel.block(X, X)
+        largest = float(xp.max(xp.linalg.diagonal(K)))
+        tolerance = len(rows) * _array.eps(X) * largest
+        corner = _array.lower_factor(K) if len(rows) > _MANY else None
+        kept = np.arange(len(rows))
+        if corner is None or float(xp.min(xp.linalg.diagonal(corner))) ** 2 <= tolerance:
+            corner, kept = _array.pivoted_cholesky(K, tolerance)
+        if len(kept) == 0:  # a kernel that vanishes on every centre
+            return cls(kernel, X[:1, :], rows[:1], xp.ones_like(frequency[:1]), None, 0, None)
+        largest_inverse = _norm(corner, inverse=True)
+        split = _enough_pivots(corner, largest_inverse)
+        solved = _array.lower_triangular_inverse(corner[:split, :split]).T if split else None
+        chosen = xp.take(X, _array.indices(kept, X), axis=0)
+        return cls(kernel, chosen, rows[kept], None, corner, split, solved, largest_inverse)
+
+    @property
+    def size(self) -> int:
+        return self.X.shape[0]
+
+    def block(self, X: Array, *, plain: bool = False) -> Array:
+        """F (b, m): features of rows X but for the last triangle, see `finish`. O(b m p).
+
+        ``plain``: the kernel values alone, O(b m d).
+        """
+        F = self.kernel.block(_array.widen(X), self.X)
+        if self.scale is not None:
+            F *= self.scale
+        if self.solved is not None and not plain:
+            p = self.split
+            F[:, :p] = F[:, :p] @ self.solved
+            if self.corner is not None and p < self.size:
+                F[:, p:] -= F[:, :p] @ self.corner[p:, :p].T
+        return F
+
+    def finish(self, M: Array) -> Array:
+        """T'M for the T that takes F to the features, z = F T."""
+        p = self.split
+        if self.corner is None or p == self.size:
+            return M
+        xp = _array.namespace(M)
+        return xp.concat([M[:p, :], _array.solve_lower(self.corner[p:, p:], M[p:, :])], axis=0)
+
+    def unfinish(self, W: Array) -> Array:
+        """T W, so that F (T W) are features times W."""
+        p = self.split
+        if self.corner is None or p == self.size:
+            return W
+        xp = _array.namespace(W)
+        lower = _array.solve_lower(self.corner[p:, p:], W[p:, :], transposed=True)
+        return xp.concat([W[:p, :], lower], axis=0)
+
+    @property
+    def plain(self) -> bool:
+        """Whether q may be found from kernel values in one product, to `_PLAIN` in the features."""
+        if self.corner is None:
+            return True
+        error = self.size**0.5 * _array.eps(self.X) * self.largest_inverse**0.5
+        return error <= _PLAIN
+
+    def lift(self, w: Array) -> Array:
+        """Coefficients of the centres from weights (m, k) of the features."""
+        if self.corner is not None:
+            return _array.solve_lower(self.corner, w, transposed=True)
+        return w if self.scale is None else self.scale[:, None] * w
+
+
+def _enough_pivots(L: Array, largest_inverse: float) -> int:
+    """The smallest split p at which raw moments of what is left cost no digits.
+
+    The error of G from the block beyond p is eps |S|^2 / |S^-1|^-1 with S = L22 L22', against
+    eps |K| from all of G.
+    """
+    m = L.shape[0]
+    largest = _norm(L, inverse=False)
+    # S^-1 is a part of K^-1, so its norm is no larger.
+    allowed = (_LOSS * largest / largest_inverse) ** 0.5
+    p = 0
+    while p < m:
+        if _norm(L[p:, p:], inverse=False) <= allowed:
+            return p
+        p = 2 * p if p else _FIRST_SPLIT
+    return m
+
+
+def _norm(L: Array, *, inverse: bool) -> float:
+    """Largest eigenvalue of L L', or of its inverse, by power iteration."""
+    xp = _array.namespace(L)
+    x = _array.like(np.random.RandomState(0).standard_normal((L.shape[0], 1)), L)
+    size = 1.0
+    for _ in range(_POWER_STEPS):
+        x = x / xp.linalg.vector_norm(x)
+        if inverse:
+            x = _array.solve_lower(L, _array.solve_lower(L, x), transposed=True)
+        else:
+            x = L @ (L.T @ x)
+        size = float(xp.linalg.vector_norm(x))
+    return size
+
+
+@dataclass
+class Moments:
+    """Sums over rows, about the point ``Shifted.origin``; the upper triangle of ``second``."""
+
+    second: Array
+    first: Array
+    cross: Array
+    targets: Array
+    squares: Array
+    mass: float
+    total: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class FirstPass:
+    """Pass 1: the moments of the features. ``origin`` (m,) is about the mean of F, or 0."""
+
+    on_host: ClassVar[bool] = False
+
+    centres: Centres
+    origin: Array | None
+    n_targets: int
+
+    @property
+    def row_numbers(self) -> int:
+        return 2 * self.centres.size + 2 * self.centres.X.shape[1] + 4 * self.n_targets
+
+    @property
+    def state_numbers(self) -> int:
+        return self.centres.size * (self.centres.size + self.n_targets + 1)
+
+    def begin(self) -> Moments:
+        m, k, X = self.centres.size, self.n_targets, self.centres.X
+        shapes = ((m, m), (m,), (m, k), (k,), (k,))
+        second, first, cross, targets, squares = (_array.zeros(shape, X) for shape in shapes)
+        return Moments(second, first, cross, targets, squares, 0.0, 0.0, 0)
+
+    def add(self, sums: Moments, block: Block) -> None:
+        w = block.weights
+        F = self.centres.block(block.X)
+        if self.origin is not None:
+            F -= self.origin
+        weighted = w.v[:, None] * block.Y
+        sums.first += w.v @ F
+        sums.cross += F.T @ weighted
+        xp = _array.namespace(F)
+        sums.targets += xp.sum(weighted, axis=0)
+        sums.squares += xp.sum(weighted * block.Y, axis=0)
+        if not w.uniform:
+            F *= w.root[:, None]
+        _array.add_gram(sums.second, F)
+        sums.mass += w.mass
+        sums.total += w.total
+        sums.rows += F.shape[0]
+
+    def merge(self, a: Moments, b: Moments) -> Moments:
+        for name in ("second", "first", "cross", "targets", "squares"):
+            total = getattr(a, name)
+            total += getattr(b, name)
+        return replace(a, mass=a.mass + b.mass, total=a.total + b.total, rows=a.rows + b.rows)
+
+
+@dataclass(frozen=True)
+class Form:
+    """The canonical form of a streamed model: q(x) = F(x) rotation - centre; see the module.
+
+    F are kernel values (``plain``) or what pass 1 has taken moments of.
+
+    ``xi`` (r, k) is W'C, ``targets`` (k,) the weighted sum of the targets, ``spread`` that of their
+    squares about the mean.
+    """
+
+    centres: Centres
+    rotation: Array
+    centre: Array
+    features: Array
+    lam: Array
+    xi: Array
+    mean: Array
+    mass: float
+    total: float
+    rows: int
+    bias: str
+    unit: float
+    targets: Array
+    spread: float
+    plain: bool
+
+    @classmethod
+    def of(cls, step: FirstPass, sums: Moments, bias: str, *, smallest: float) -> Form:
+        """Decompose the moments; O(m^3). ``smallest`` is the least mu, relative to tr(G)/n."""
+        centres = step.centres
+        xp = _array.namespace(centres.X)
+        second = _array.symmetric(sums.second)
+        cross, mean = sums.cross, xp.zeros_like(sums.targets)
+        point = sums.first / sums.mass
+        if bias == "free":
+            mean = sums.targets / sums.mass
+            second -= sums.mass * (point[:, None] * point[None, :])
+            cross = cross - sums.first[:, None] * mean[None, :]
+        G = centres.finish(centres.finish(second).T)
+        C = centres.finish(cross)
+        trace = float(xp.sum(xp.linalg.diagonal(G)))
+        if step.origin is not None:
+            point = point + step.origin
+        if bias == "free":  # tr(G)/n is that of the features as they are
+            z = centres.finish(point[:, None])
+            trace += sums.mass * float(xp.sum(z * z))
+        unit = trace_unit(trace, sums.total)
+        if bias == "penalized":
+            z = centres.finish(sums.first[:, None])
+            corner = xp.zeros_like(z[:1, :]) + sums.mass
+            G = xp.concat([xp.concat([G, z], axis=1), xp.concat([z.T, corner], axis=1)], axis=0)
+            C = xp.concat([C, sums.targets[None, :]], axis=0)
+        lam, W = _array.eigh(0.5 * (G + G.T))
+        visible = int(xp.sum(xp.astype(lam <= _INVISIBLE * smallest * unit, xp.int64)))
+        visible = min(visible, lam.shape[0] - 1)
+        lam, W = _array.clip_in_place(lam[visible:], lower=0.0), W[:, visible:]
+        xi = W.T @ C
+        spread = float(xp.sum(sums.squares - sums.targets**2 / sums.mass))
+        features = W
+        if bias == "penalized":
+            centre, features = -W[-1, :], W[:-1, :]
+        rotation = centres.unfinish(features)
+        if centres.corner is not None and centres.plain:
+            rotation = centres.lift(features)
+        if bias == "free":
+            centre = point @ centres.unfinish(features)
+        elif bias == "none":
+            centre = xp.zeros_like(lam)
+        return cls(
+            *(centres, rotation, centre, features, lam, xi, mean, sums.mass, sums.total),
+            *(sums.rows, bias, unit, sums.targets, spread, centres.plain),
+        )
+
+    @property
+    def rank(self) -> int:
+        return self.lam.shape[0]
+
+    def coordinates(self, X: Array) -> Array:
+        """q (b, r) of rows X; 2 b m r flops."""
+        q = self.centres.block(X, plain=self.plain) @ self.rotation
+        q -= self.centre
+        return q
+
+    def coefficients(self, mu: float) -> tuple[Array, Array]:
+        """Coefficients of the centres (m, k) and intercepts (k,)."""
+        beta = self.xi / (self.lam + mu)[:, None]
+        return self.centres.lift(self.features @ beta), self.mean - self.centre @ beta
+
+    def residuals(self, q: Array, block: Block, mus: Sequence[float]) -> tuple[Array, Array]:
+        """e (b, k, p) and B_ii (b, p) at p values of mu. Consumes q; O(b r k p)."""
+        xp = _array.namespace(q)
+        v = block.weights.v
+        k, p = block.Y.shape[1], len(mus)
+        grid = _array.like(np.asarray(mus, dtype=np.float64), q)
+        filters = 1 / (self.lam[:, None] + grid[None, :])
+        beta = xp.reshape(self.xi[:, :, None] * filters[:, None, :], (self.rank, k * p))
+        e = (block.Y - self.mean)[:, :, None] - xp.reshape(q @ beta, (q.shape[0], k, p))
+        q *= q
+        outside = 1 - v / self.mass if self.bias == "free" else xp.ones_like(v)
+        B = outside[:, None] - v[:, None] * (q @ filters)
+        # B >= c_min P: below that is rounding
+        least = grid / (float(xp.max(self.lam)) + grid)
+        return e, xp.maximum(B, outside[:, None] * least[None, :])
+
+
+def left_out(e: Array, B: Array, weights: Weights) -> Array:
+    """Leave-one-out residuals v e / (v - delta + delta B_ii), (b, k, p)."""
+    v, delta = weights.v[:, None], weights.delta[:, None]
+    return e * (v / ((v - delta) + delta * B))[:, None, :]

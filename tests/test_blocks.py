@@ -1,0 +1,340 @@
+"""Row blocks give the model that memory gives, from any container and with any block size."""
+
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import make_blobs
+
+from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.kernels import Distinct, Kernel
+from fisherkit.large import automatic_centres, memory_budget, plan
+from fisherkit.moments import Block, Centres, FirstPass
+from fisherkit.rows import Budget, LocalRows, Survey
+from fisherkit.select import Status
+from fisherkit.weights import Weights
+
+N = 1200
+SMALL = 600_000  # bytes: below what these fits take in memory
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 4))
+    y = (np.sum(X[:, :3] ** 2, axis=1) + 0.7 * rng.normal(size=N) > 3).astype(int)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def classes():
+    X, y = make_blobs(N, 3, centers=4, cluster_std=3.0, random_state=1)
+    return X / 4, np.array(["a", "b", "c", "d"])[y]
+
+
+def pair(X, y, sample_weight=None, memory=SMALL, estimator=KernelFisherClassifier, **options):
+    """The fit in memory and the one on row blocks."""
+    options = {"gamma": 0.2, "basis": "random", "n_components": 60, "random_state": 0} | options
+    whole = estimator(**options, max_memory="8GB").fit(X, y, sample_weight)
+    blocks = estimator(**options, max_memory=memory).fit(X, y, sample_weight)
+    assert whole.selection_.method == "centres"
+    assert blocks.selection_.method == "streamed"
+    return whole, blocks
+
+
+def gap(a, b):
+    return np.max(np.abs(a - b)) / np.max(np.abs(a))
+
+
+def assert_same(whole, blocks, X, tolerance=1e-8):
+    assert sorted(whole.basis_indices_) == sorted(blocks.basis_indices_)
+    assert blocks.regularization_ == pytest.approx(whole.regularization_, rel=tolerance)
+    assert whole.selection_.status is blocks.selection_.status
+    if isinstance(whole, KernelRidgeCV):
+        assert gap(whole.predict(X), blocks.predict(X)) < tolerance
+        assert gap(whole.loo_prediction_, blocks.loo_prediction_) < tolerance
+    else:
+        assert gap(whole.decision_function(X), blocks.decision_function(X)) < tolerance
+        assert gap(whole.predict_proba(X), blocks.predict_proba(X)) < tolerance
+        assert gap(whole.transform(X), blocks.transform(X)) < tolerance
+        assert gap(whole.loo_decision_, blocks.loo_decision_) < tolerance
+
+
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+@pytest.mark.parametrize("bias", ["free", "penalized", "none"])
+def test_every_penalty_and_bias_agrees_with_memory(data, penalty, bias):
+    X, y = data
+    assert_same(*pair(X, y, penalty=penalty, bias=bias), X)
+
+
+@pytest.mark.parametrize("criterion", ["press", "log_loss", "error", "smoothed_error"])
+def test_every_criterion_chooses_the_same_mu(data, criterion):
+    X, y = data
+    assert_same(*pair(X, y, criterion=criterion, threshold="balanced"), X)
+
+
+@pytest.mark.parametrize("multiclass", ["lda", "ovr"])
+def test_several_classes_agree_with_memory(classes, multiclass):
+    X, y = classes
+    whole, blocks = pair(X, y, multiclass=multiclass, class_weight="balanced")
+    assert_same(whole, blocks, X)
+    assert list(blocks.predict(X[:5])) == list(whole.predict(X[:5]))
+
+
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_weights_count_copies_and_zero_is_absence(data, penalty):
+    X, y = data
+    weight = np.random.default_rng(1).integers(0, 4, N).astype(float)
+    weight[7] = 0.3
+    whole, blocks = pair(X, y, weight, penalty=penalty, class_weight={0: 2.0, 1: 1.0})
+    assert_same(whole, blocks, X)
+
+
+def test_regression_with_several_outputs_agrees_with_memory(data):
+    X, _ = data
+    Y = np.stack([np.sin(X[:, 0]), X[:, 1] ** 2], axis=1)
+    Y += 0.1 * np.random.default_rng(0).normal(size=Y.shape)
+    assert_same(*pair(X, Y, estimator=KernelRidgeCV, gamma="scale"), X)
+
+
+@pytest.mark.parametrize("memory", [300_000, 1_000_000, 1_800_000])
+def test_block_size_does_not_matter(data, memory):
+    X, y = data
+    assert_same(*pair(X, y, memory=memory), X, 1e-9)
+
+
+def test_centres_can_be_named(data):
+    X, y = data
+    options = {"basis": np.arange(5, 1000, 20), "n_components": None}
+    assert_same(*pair(X, y, memory=400_000, **options), X)
+
+
+def test_pivots_are_those_of_memory_while_all_rows_compete(data):
+    X, y = data
+    whole, blocks = pair(X, y, basis="pivoted", memory=2_000_000 // 4)
+    assert blocks.selection_.rank == 60
+    assert blocks.selection_.value == pytest.approx(whole.selection_.value, rel=0.02)
+
+
+def test_a_given_mu_is_used_as_it_is(data):
+    X, y = data
+    whole, blocks = pair(X, y, regularization=0.5)
+    assert blocks.selection_.status is Status.GIVEN
+    assert_same(whole, blocks, X)
+
+
+def test_residuals_that_memory_does_not_hold_are_swept_for(data, monkeypatch):
+    X, y = data
+    monkeypatch.setattr(LocalRows, "keep_bytes", 0.0)
+    assert_same(*pair(X, y), X)
+
+
+def test_a_pilot_that_misleads_costs_a_pass_but_no_accuracy(data, monkeypatch):
+    X, y = data
+    monkeypatch.setattr("fisherkit.blocks._Pilot.window", lambda self, search: (-14.0, -13.0))
+    assert_same(*pair(X, y), X)
+
+
+# --- containers -----------------------------------------------------------------------------------
+
+
+def containers(X, folder):
+    import pandas as pd
+
+    np.save(folder / "X.npy", X)
+    single = np.lib.format.open_memmap(folder / "X.npy", mode="r")
+    return {
+        "memmap": single,
+        "fortran": np.asfortranarray(X),
+        "csr": scipy.sparse.csr_matrix(X),
+        "coo": scipy.sparse.coo_array(X),
+        "pandas": pd.DataFrame(X, columns=list("abcd")),
+    }
+
+
+@pytest.mark.parametrize("kind", ["memmap", "fortran", "csr", "coo", "pandas"])
+def test_containers_agree(data, tmp_path, kind):
+    X, y = data
+    whole, _ = pair(X, y)
+    container = containers(X, tmp_path)[kind]
+    blocks = KernelFisherClassifier(
+        gamma=0.2, basis="random", n_components=60, random_state=0, max_memory=SMALL
+    ).fit(container, y)
+    assert blocks.selection_.method == "streamed"
+    assert gap(whole.loo_decision_, blocks.loo_decision_) < 1e-8
+    assert gap(whole.decision_function(X), blocks.decision_function(container)) < 1e-8
+
+
+def test_polars_frames_agree(data):
+    pl = pytest.importorskip("polars", reason="polars frames are one of the containers")
+    X, y = data
+    whole, _ = pair(X, y)
+    blocks = KernelFisherClassifier(
+        gamma=0.2, basis="random", n_components=60, random_state=0, max_memory=SMALL
+    ).fit(pl.DataFrame(X, schema=list("abcd")), y)
+    assert gap(whole.loo_decision_, blocks.loo_decision_) < 1e-8
+
+
+def test_a_sparse_matrix_that_fits_is_fitted_in_memory(data):
+    X, y = data
+    sparse = KernelFisherClassifier(gamma=0.2).fit(scipy.sparse.csr_matrix(X[:200]), y[:200])
+    dense = KernelFisherClassifier(gamma=0.2).fit(X[:200], y[:200])
+    np.testing.assert_array_equal(sparse.loo_decision_, dense.loo_decision_)
+
+
+def test_single_precision_rows_are_widened_block_by_block(data):
+    X, y = data
+    X = X.astype(np.float32)
+    whole, blocks = pair(X, y)
+    assert_same(whole, blocks, X, 1e-6)
+    assert gap(whole.loo_decision_, blocks.loo_decision_) < 1e-8
+    assert blocks.decision_function(X).dtype == np.float32
+
+
+def test_integers_need_no_copy(data):
+    X, y = data
+    X = np.round(40 * X + 128).astype(np.uint8)
+    assert_same(*pair(X, y, gamma=0.2 / 40**2), X)
+
+
+@pytest.mark.skipif(
+    os.environ.get("SCIPY_ARRAY_API") != "1",
+    reason="array dispatch needs SCIPY_ARRAY_API=1 set before SciPy is imported",
+)
+def test_torch_rows_stay_torch(data):
+    torch = pytest.importorskip("torch", reason="torch stands in for a GPU here")
+    from sklearn import config_context
+
+    X, y = data
+    whole, _ = pair(X, y)
+    with config_context(array_api_dispatch=True):
+        blocks = KernelFisherClassifier(
+            gamma=0.2, basis="random", n_components=60, random_state=0, max_memory=SMALL
+        ).fit(torch.asarray(X), torch.asarray(y))
+        decision = blocks.decision_function(torch.asarray(X))
+    assert isinstance(decision, torch.Tensor)
+    assert isinstance(blocks.dual_coef_, torch.Tensor)
+    assert blocks.selection_.method == "streamed"
+    assert gap(whole.decision_function(X), decision.numpy()) < 1e-8
+    assert gap(whole.loo_decision_, blocks.loo_decision_.numpy()) < 1e-8
+
+
+# --- the parts ------------------------------------------------------------------------------------
+
+
+def test_the_survey_draws_what_memory_draws(data):
+    X, _ = data
+    X = np.concatenate([X, X[:50]])
+    n = len(X)
+    chances = np.random.default_rng(0).uniform(0.5, 2, n)
+    rows = LocalRows(X, np.zeros((n, 1)), chances, np.ones(n), Budget(1 << 20))
+    survey = Survey(40, 3, 4, 1, rows.describe)
+    drawn = survey.drawn(rows.sweep(survey))
+    np.testing.assert_array_equal(drawn.index, Distinct.rows(X).draw(chances, 40, 3))
+
+
+def test_the_survey_measures_all_rows(data):
+    X, _ = data
+    rows = LocalRows(X, np.zeros((N, 1)), np.ones(N), np.ones(N), Budget(400_000))
+    seen = rows.sweep(Survey(10, 0, 4, 1, rows.describe))
+    assert seen.rows == N
+    assert seen.variance == pytest.approx(X.var(), rel=1e-12)
+    np.testing.assert_array_equal(seen.highest, X.max(axis=0))
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 5.0])
+def test_moments_are_those_of_the_features_however_many_pivots_are_solved_for(data, gamma):
+    X, _ = data
+    kernel = Kernel("rbf", gamma=gamma)
+    centres = Centres.of(kernel, X[:40], np.ones(40), "rkhs")
+    block = Block(X, np.ones((N, 1)), Weights.unit(X), np.arange(N))
+    step = FirstPass(centres, None, 1)
+    sums = step.begin()
+    step.add(sums, block)
+    upper = np.triu(sums.second)
+    G = centres.finish(centres.finish(upper + np.triu(upper, 1).T).T)
+    Z = np.linalg.solve(centres.corner, kernel.block(X, centres.X).T).T
+    assert gap(Z.T @ Z, G) < 1e-9
+
+
+def test_a_plan_says_what_and_why():
+    chosen = plan(10**6, 20, 0, "auto", None, 10**9)
+    assert chosen.streamed and chosen.basis == "pivoted"
+    assert str(chosen.n_components) in chosen.reason and "1000000 rows" in chosen.reason
+    assert not plan(1000, 20, 0, "auto", None, 10**9).streamed
+    assert automatic_centres(10**6, 10**12) == 2000
+
+
+@pytest.mark.parametrize(
+    ("value", "bytes_"), [("2GB", 2 << 30), ("512 MB", 512 << 20), (12345, 12345), ("1.5kb", 1536)]
+)
+def test_budgets_are_numbers_or_texts(value, bytes_):
+    assert memory_budget(value, np.empty(0)) == bytes_
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def small_fit(X, y, **options):
+    options = {"gamma": 0.2, "basis": "random", "n_components": 60, "max_memory": SMALL} | options
+    return KernelFisherClassifier(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("value", [0, -1, "2 parsecs", True, "GB"])
+def test_a_budget_that_is_none_is_refused(data, value):
+    with pytest.raises(ValueError, match="max_memory="):
+        small_fit(*data, max_memory=value)
+
+
+def test_a_budget_smaller_than_a_block_is_refused(data):
+    with pytest.raises(ValueError, match="smaller than one block"):
+        small_fit(*data, max_memory=1000)
+
+
+def test_nan_in_a_distant_block_is_named(data):
+    X, y = data
+    X = X.copy()
+    X[1111, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN in row 1111, column 2"):
+        small_fit(X, y)
+
+
+def test_more_centres_than_rows_are_refused(data):
+    with pytest.raises(ValueError, match="n_components=5000 is more than the 1200"):
+        small_fit(*data, n_components=5000)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [({"cv": 5}, "cv=5"), ({"criterion": lambda y, d, w: 0.0}, "a callable needs every decision")],
+)
+def test_what_needs_all_rows_at_once_is_refused_before_they_are_read(data, option, message):
+    with pytest.raises(ValueError, match=message):
+        small_fit(*data, **option)
+
+
+def test_what_needs_the_rows_later_says_so(data):
+    X, y = data
+    model = small_fit(X, y)
+    with pytest.raises(ValueError, match="has read them in blocks"):
+        model.predict_set(X[:3])
+
+
+def test_an_interrupted_fit_leaves_nothing_that_predicts(data, monkeypatch):
+    from sklearn.exceptions import NotFittedError
+
+    X, y = data
+    model = small_fit(X, y)
+    calls = []
+
+    def interrupt(self, sums, block):
+        calls.append(block)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("fisherkit.moments.FirstPass.add", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X[:2])

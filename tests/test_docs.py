@@ -1,0 +1,52 @@
+"""Every Python block of the documentation runs, page by page, as a reader would run it."""
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    path
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if "_build" not in path.parts
+]
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+@each_page
+def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    namespace: dict = {"__name__": "__main__"}
+    for match in BLOCK.finditer(text):
+        if match[1] == "python":
+            line = text[: match.start()].count("\n") + 1
+            exec(compile("\n" * line + match[2], str(page), "exec"), namespace)
+        elif page.stem == "tutorial":  # other pages show commands that take long or need a cluster
+            words = shlex.split(match[2])
+            assert words[0] == "fisherkit"
+            command = [sys.executable, "-c", "from fisherkit.cli import app; app()", *words[1:]]
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
+
+
+@each_page
+def test_the_sessions_of_a_page_show_what_python_answers(page):
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    found = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
+    assert found.failed == 0
+
+
+@each_page
+def test_internal_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        if not target.startswith(("http", "mailto:")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
