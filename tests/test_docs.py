@@ -1,6 +1,7 @@
 """Every Python block of the documentation runs, page by page, as a reader would run it."""
 
 import doctest
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -42,6 +43,15 @@ def test_the_sessions_of_a_page_show_what_python_answers(page):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     found = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
     assert found.failed == 0
+
+
+@each_page
+def test_tables_show_what_the_csv_files_hold(page):
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    text = page.read_text(encoding="utf-8")
+    assert tables.rewritten(text) == text, "run: python docs/tables.py"
 
 
 @each_page

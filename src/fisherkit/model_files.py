@@ -5,8 +5,8 @@ the columns and the target, and what the training found. Opening one builds noth
 named here and those of scikit-learn and NumPy that skops knows to be harmless; a file that asks for
 anything else is refused before any of it is built.
 
-skops knows neither enumerations nor dictionaries with keys other than text: `_encode` replaces both
-on the way to the file, `_decode` brings them back.
+skops knows neither enumerations nor dictionaries with keys other than text, and takes long lists
+item by item: `_encode` replaces these on the way to the file, `_decode` brings them back.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import skops.io
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
-from sklearn.pipeline import Pipeline
 
 from fisherkit import climb, committee, select
 
 FORMAT = 1
 METADATA = "fisherkit.json"
 LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
+
+_LONG = 20  # items from which a list is kept as an array
 
 _ENUMS = {
     "select.Status": select.Status,
@@ -60,6 +62,7 @@ _OURS = (
     "kernels.Kernel",
     "model_files._Member",
     "model_files._Pairs",
+    "model_files._Many",
     "posterior.Exact",
     "posterior.Posterior",
     "posterior.Projected",
@@ -111,6 +114,14 @@ class _Pairs:
     values: list[Any]
 
 
+@dataclass(frozen=True)
+class _Many:
+    """Many texts or integers, from a list or an array of objects."""
+
+    values: np.ndarray
+    listed: bool
+
+
 def save(
     model: Any, path: Any, *, metadata: dict[str, Any] | None = None, extra: Any = None
 ) -> None:
@@ -146,7 +157,7 @@ def save(
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    content = {"model": _through(model, _encode), "extra": _encode(extra or {})}
+    content = {"model": _encode(model), "extra": _encode(extra or {})}
     try:
         archive = skops.io.dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     except Exception as error:  # skops raises many kinds; all mean that it has no words for it
@@ -161,7 +172,7 @@ def save(
     about = {"format": FORMAT, "versions": {name: version(name) for name in LIBRARIES}}
     file = io.BytesIO(archive)
     with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as members:
-        members.writestr(METADATA, json.dumps({**about, **(metadata or {})}, indent=1))
+        members.writestr(METADATA, json.dumps({**about, **(metadata or {})}))
     Path(path).write_bytes(file.getvalue())
 
 
@@ -205,8 +216,7 @@ def load(path: Any) -> ModelFile:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # said above already
             content = skops.io.loads(archive, trusted=list(TRUSTED))
-        model = _through(content["model"], _decode)
-        return ModelFile(model, metadata, _decode(content["extra"]))
+        return ModelFile(_decode(content["model"]), metadata, _decode(content["extra"]))
     except Exception as error:
         raise ModelFileError(f"{path} is damaged: {error}") from error
 
@@ -278,16 +288,6 @@ def _release(text: str) -> list[str]:
     return text.split(".")[:2]
 
 
-def _through(model: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of the model with what our estimators hold changed; other steps are shared."""
-    if isinstance(model, Pipeline):
-        steps = [(name, _through(step, change)) for name, step in model.steps]
-        return _with(model, {**vars(model), "steps": steps})
-    if isinstance(model, BaseEstimator) and type(model).__module__.startswith("fisherkit."):
-        return _with(model, {name: change(value) for name, value in vars(model).items()})
-    return model
-
-
 def _with(original: Any, state: dict[str, Any]) -> Any:
     twin = copy.copy(original)
     vars(twin).clear()
@@ -306,7 +306,20 @@ def _encode_one(value: Any) -> Any:
                 return _Member(kind, value.name)
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         return _Pairs(list(value.keys()), [_encode(v) for v in value.values()])
+    objects = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
+    if objects and _all_words(value):
+        return _Many(value.astype(str), listed=False)
+    if type(value) is list and len(value) > _LONG:
+        if _all_words(value):
+            return _Many(np.array(value, dtype=str), listed=True)
+        if all(type(item) is int for item in value):
+            return _Many(np.array(value, dtype=np.int64), listed=True)
     return value
+
+
+def _all_words(values: Any) -> bool:
+    """Whether all are texts that an array of texts gives back as they were."""
+    return all(type(value) is str and not value.endswith("\0") for value in values)
 
 
 def _decode(value: Any) -> Any:
@@ -318,11 +331,13 @@ def _decode_one(value: Any) -> Any:
         return _ENUMS[value.kind][value.name]
     if isinstance(value, _Pairs):
         return dict(zip(value.keys, map(_decode, value.values), strict=True))
+    if isinstance(value, _Many):
+        return value.values.tolist() if value.listed else value.values.astype(object)
     return value
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of plain containers and dataclasses with every part changed."""
+    """A copy of plain containers, dataclasses and estimators with every part changed."""
     changed = change(value)
     if changed is not value:
         return changed
@@ -333,4 +348,6 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         state = {f.name: _mapped(getattr(value, f.name), change) for f in fields(value)}
         return _with(value, state)
+    if isinstance(value, BaseEstimator):
+        return _with(value, {name: _mapped(item, change) for name, item in vars(value).items()})
     return value

@@ -1,7 +1,7 @@
 """Which classifier, with which parameters, ``fisherkit fit`` uses for a table of a given size.
 
 Up to 1,000 rows every row is in the kernel. Beyond, the model has some hundred centres; beyond
-5,000 rows the kernel width is chosen on a part of the rows first, and the rest on all of them.
+3,000 rows the kernel width is chosen on a part of the rows first, and the rest on all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLASSIFIERS = {
 METHODS = tuple(CLASSIFIERS)
 
 _EXACT_ROWS = 1000
-WIDTH_ROWS = 5000  # rows on which the width is chosen, where there are more
+WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
 _CENTRES = {"fisher": 500, "committee": 300, "sparse": 300, "forward": 300, "bayes": 300}
 _CENTRES_PARAMETER = {"sparse": "n_candidates", "forward": "n_candidates", "bayes": "n_inducing"}
 _SEARCHED = ("fisher", "sparse", "forward")  # methods that search for one width

@@ -48,18 +48,37 @@ class Column:
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: pd.Series) -> Column:
-        """The column that a training has seen."""
-        missing = int(values.isna().sum())
-        name = str(values.name)
-        if is_number(values):
-            return cls(name, "number", missing, (float(values.min()), float(values.max())))
-        return cls(name, "text", missing, (float(values.nunique()),))
+    def all_of(cls, X: pd.DataFrame) -> list[Column]:
+        """The columns that a training has seen."""
+        missing = X.isna().sum().tolist()
+        block = numbers(X)
+        spans = dict(zip(block.columns, block.agg(["min", "max"]).to_numpy().T, strict=True))
+        return [
+            cls(str(name), "number", count, tuple(map(float, spans[name])))
+            if name in spans
+            else cls(str(name), "text", count, (float(X[name].nunique()),))
+            for name, count in zip(X.columns, missing, strict=True)
+        ]
 
 
 def is_number(values: pd.Series) -> bool:
     """Whether a column as read by `read_table` holds numbers."""
     return bool(pd.api.types.is_numeric_dtype(values.dtype))
+
+
+def numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that hold numbers; quick for very many."""
+    return table.loc[:, _number_mask(table)]
+
+
+def texts(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that hold anything else."""
+    return table.loc[:, ~_number_mask(table)]
+
+
+def _number_mask(table: pd.DataFrame) -> np.ndarray:
+    known = {dtype: pd.api.types.is_numeric_dtype(dtype) for dtype in set(table.dtypes)}
+    return np.array([known[dtype] for dtype in table.dtypes], dtype=bool)
 
 
 def read_table(path: Any, *, text: Sequence[str] = (), encoding: str = "utf-8") -> pd.DataFrame:
@@ -118,11 +137,12 @@ def read_table(path: Any, *, text: Sequence[str] = (), encoding: str = "utf-8") 
         raise TableError(f"{path}: the ending {path.suffix!r} is none of {known}.")
     if len(table) == 0:
         raise TableError(f"{path} has a header and no rows.")
+    table = table.copy()  # columns of one type side by side, which very many columns need
     _refuse_infinite(table, path)
     return table
 
 
-def place(table: pd.DataFrame, position: int) -> str:
+def place(table: pd.DataFrame | pd.Series, position: int) -> str:
     """Where a row is in its file, for messages."""
     return f"{table.index.name or 'row'} {table.index[position]}"
 
@@ -137,7 +157,7 @@ def quoted(names: Iterable[Any], most: int = 8) -> str:
 def date_columns(table: pd.DataFrame) -> dict[str, Any]:
     """Columns that hold dates or times, each with one of its values."""
     found = {}
-    for name, values in table.items():
+    for name, values in texts(table).items():
         known = values.dropna()
         if len(known) and (_moments(values) or _dates(known)):
             found[str(name)] = known.iloc[0]
@@ -152,8 +172,6 @@ def _moments(values: pd.Series) -> bool:
 
 def _dates(known: pd.Series) -> bool:
     """Whether known values look like dates."""
-    if is_number(known):
-        return False
     return bool(known.astype(str).str.fullmatch(_DATE).mean() >= _MOSTLY)
 
 
@@ -176,31 +194,35 @@ def match(table: pd.DataFrame, columns: Sequence[Column], source: Any) -> pd.Dat
             f"{source} lacks {len(missing)} of the {len(columns)} columns that the model uses: "
             f"{quoted(missing)}. It has {quoted(table.columns)}."
         )
-    matched = {}
-    for column in columns:
-        values = table[column.name]
-        if column.kind == "number" and not is_number(values):
-            numbers = pd.to_numeric(values, errors="coerce")
-            wrong = np.flatnonzero((values.notna() & numbers.isna()).to_numpy())
-            if len(wrong):
-                raise TableError(
-                    f"{source}, {place(table, wrong[0])}, column {column.name!r}: "
-                    f"{values.iloc[wrong[0]]!r} is not a number, as this column was in training."
-                )
-            values = numbers
-        elif column.kind == "text" and is_number(values):
-            values = _as_text(values)
-        matched[column.name] = values
-    return pd.DataFrame(matched, index=table.index)
+    table = table[[column.name for column in columns]]
+    changed = {}
+    for column, number in zip(columns, _number_mask(table), strict=True):
+        if (column.kind == "number") != number:
+            values = table[column.name]
+            as_number = column.kind == "number"
+            changed[column.name] = _as_number(values, source) if as_number else _as_text(values)
+    return table.assign(**changed)
+
+
+def _as_number(values: pd.Series, source: Any) -> pd.Series:
+    """Numbers of a column of text, which are all missing or written in a way of their own."""
+    found = pd.to_numeric(values, errors="coerce")
+    wrong = np.flatnonzero((values.notna() & found.isna()).to_numpy())
+    if len(wrong):
+        raise TableError(
+            f"{source}, {place(values, wrong[0])}, column {values.name!r}: "
+            f"{values.iloc[wrong[0]]!r} is not a number, as this column was in training."
+        )
+    return found
 
 
 def _refuse_infinite(table: pd.DataFrame, path: Path) -> None:
-    numbers = table.select_dtypes("number")
-    infinite = np.isinf(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+    block = numbers(table)
+    infinite = np.isinf(block.to_numpy(dtype=np.float64, na_value=np.nan))
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         raise TableError(
-            f"{path}, {place(table, row)}, column {numbers.columns[column]!r}: an infinite value. "
+            f"{path}, {place(table, row)}, column {block.columns[column]!r}: an infinite value. "
             "Leave the field empty if it is unknown."
         )
 
@@ -278,8 +300,8 @@ class _TextFile:
 
     def read(self, text: Sequence[str]) -> pd.DataFrame:
         table = self._parse({name: str for name in text if name in self.names})
-        doubtful = table.select_dtypes(exclude="number")
-        guessed = [name for name, values in doubtful.items() if _truth_values(values)]
+        odd = table.loc[:, [dtype in ("bool", "object") for dtype in table.dtypes]]
+        guessed = [name for name, values in odd.items() if _truth_values(values)]
         if guessed:  # as they are written, so that other files are read alike
             table[guessed] = self._parse(dict.fromkeys(guessed, str), usecols=guessed)[guessed]
         return table

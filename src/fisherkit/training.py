@@ -33,10 +33,12 @@ from fisherkit.tables import (
     date_columns,
     is_number,
     match,
+    numbers,
     place,
     quoted,
     read_table,
     stray_text,
+    texts,
 )
 
 HELD_OUT = ("auto", "folds", "split", "none")
@@ -108,16 +110,13 @@ class Data:
 
     @property
     def numbers(self) -> list[str]:
-        return [str(name) for name in self.X.columns if is_number(self.X[name])]
+        """Columns of numbers."""
+        return [str(name) for name in numbers(self.X).columns]
 
     @property
     def texts(self) -> list[str]:
-        return [str(name) for name in self.X.columns if not is_number(self.X[name])]
-
-    @property
-    def schema(self) -> list[Column]:
-        """The features, for a model file."""
-        return [Column.of(self.X[name]) for name in self.X.columns]
+        """Columns of text."""
+        return [str(name) for name in texts(self.X).columns]
 
 
 def example() -> Data:
@@ -327,7 +326,7 @@ def _test_rows(data: Data, path: Any, encoding: str) -> tuple[pd.DataFrame, np.n
                 f"{path}, {place(table, position)}, column {data.target!r}: {label!r} is none of "
                 f"the labels seen in training, {quoted(sorted(known))}."
             )
-    return match(table, data.schema, path), labels.to_numpy(dtype=data.y.dtype)
+    return match(table, Column.all_of(data.X), path), labels.to_numpy(dtype=data.y.dtype)
 
 
 def _check_names(
@@ -380,43 +379,48 @@ def _refuse_unusable(features: pd.DataFrame, path: Any, text: tuple[str, ...]) -
             "date is for you to say: replace it by numbers (year, month, weekday, days since an "
             f"event), or leave it out with --drop {name!r}."
         )
-    for name in features.columns:
-        stray = None if name in text else stray_text(features[name])
+    for name, values in texts(features).items():
+        stray = None if name in text else stray_text(values)
         if stray is not None:
             raise TableError(
                 f"{path}, {place(features, stray)}, column {name!r}: "
-                f"{features[name].iloc[stray]!r} is not a number, though most of the column are. "
+                f"{values.iloc[stray]!r} is not a number, though most of the column are. "
                 f"Leave unknown values empty, or declare the column as text with --text {name!r}."
             )
 
 
 def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Columns that say nothing about new rows, and sentences about them."""
-    unused, notes = [], []
-    n = len(features)
-    for name, values in features.items():
-        if name in keep:
-            continue
-        distinct = values.nunique()
+    few = len(features) < _FEW_ROWS
+    why = {}
+    block = numbers(features)
+    values = block.to_numpy(dtype=np.float64, na_value=np.nan)
+    known = ~np.isnan(values)
+    counts = np.all(np.abs(np.diff(values, axis=0)) == 1, axis=0) & (not few)
+    same = np.all(values == values[0], axis=0)
+    for name, any_known, constant, counting in zip(
+        block.columns, known.any(axis=0), same, counts, strict=True
+    ):
+        if not any_known:
+            why[name] = "it has no values"
+        elif constant:
+            why[name] = f"its value is always {block[name].iloc[0]}"
+        elif counting and _one_way(block[name].to_numpy()):
+            why[name] = f"it numbers the rows (--keep {name!r} to use it)"
+    for name, column in texts(features).items():
+        distinct = column.nunique()
         if distinct == 0:
-            why = "it has no values"
-        elif distinct == 1 and not values.isna().any():
-            why = f"its value is always {values.iloc[0]!r}"
-        elif n < _FEW_ROWS or distinct < n:
-            continue
-        elif not is_number(values):
-            why = "every row has a text of its own, as identifiers do"
-        elif pd.api.types.is_integer_dtype(values.dtype) and _counts(values.to_numpy()):
-            why = f"it numbers the rows (--keep {name!r} to use it)"
-        else:
-            continue
-        unused.append(str(name))
-        notes.append(f"column {name!r} was left out: {why}.")
-    return unused, notes
+            why[name] = "it has no values"
+        elif distinct == 1 and column.notna().all():
+            why[name] = f"its value is always {column.iloc[0]!r}"
+        elif distinct == len(column) and not few:
+            why[name] = "every row has a text of its own, as identifiers do"
+    unused = [str(name) for name in features.columns if name in why and name not in keep]
+    return unused, [f"column {name!r} was left out: {why[name]}." for name in unused]
 
 
-def _counts(values: np.ndarray) -> bool:
-    return bool(np.all(np.abs(np.diff(values)) == 1))
+def _one_way(values: np.ndarray) -> bool:
+    return abs(values[-1] - values[0]) == len(values) - 1
 
 
 def _imbalance(y: np.ndarray) -> list[str]:

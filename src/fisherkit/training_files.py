@@ -11,7 +11,7 @@ import pandas as pd
 
 from fisherkit import model_files
 from fisherkit.model_files import ModelFile
-from fisherkit.tables import Column, TableError, match, read_table
+from fisherkit.tables import Column, TableError, match, numbers, read_table, texts
 from fisherkit.training import EXAMPLE, HeldOut, Training, example
 
 
@@ -22,7 +22,7 @@ def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
         "source": training.source,
         "method": training.method,
         "classes": [_plain(label) for label in training.model.classes_],
-        "columns": [asdict(Column.of(training.X[name])) for name in training.X.columns],
+        "columns": [asdict(column) for column in Column.all_of(training.X)],
         "rows_sha256": _fingerprint(training.X, training.y),
         "code": training.code,
         "summary": summary,
@@ -99,10 +99,11 @@ def restore(file: ModelFile, path: Any, encoding: str = "utf-8") -> Training:
 
 def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
     digest = hashlib.sha256()
-    for name in X.columns:
-        digest.update(str(name).encode())
-        digest.update(pd.util.hash_pandas_object(X[name], index=False).to_numpy().tobytes())
-    digest.update("\0".join(map(str, y.tolist())).encode())
+    for words in (map(str, X.columns), map(str, y.tolist())):
+        digest.update("\0".join(words).encode())
+    digest.update(numbers(X).to_numpy(dtype=np.float64, na_value=np.nan).tobytes())
+    for _, values in texts(X).items():
+        digest.update("\0".join(map(str, values.fillna("").tolist())).encode())
     return digest.hexdigest()
 
 
