@@ -200,7 +200,8 @@ def train(
     encoding : str
         Of the test file.
     **options
-        ``kernel``, ``penalty``, ``balanced``, ``centres``: see `fisherkit.recipes.Recipe.of`.
+        ``kernel``, ``penalty``, ``balanced``, ``centres``, ``max_memory``: see
+        `fisherkit.recipes.Recipe.of`.
 
     Returns
     -------
