@@ -415,6 +415,8 @@ def _failing() -> Iterator[None]:
         if "pip install" not in str(error):
             raise
         raise _stop(error, MISSING_EXTRA) from error
+    except BrokenPipeError:
+        raise  # whoever reads the output has read enough
     except OSError as error:
         raise _stop(f"{error.filename or 'file'}: {error.strerror or error}", WRONG_USE) from error
     except ValueError as error:
