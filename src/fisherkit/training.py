@@ -295,8 +295,8 @@ def _cross_validate(data: Data, prepare: Any, recipe: Recipe, seed: int) -> Held
     for number, (rows, others) in enumerate(folds.split(data.X, data.y), 1):
         if len(np.unique(data.y[rows])) < 2:
             raise TableError(
-                f"{data.source}: with {counts.min()} rows of {str(classes[counts.argmin()])!r} there "
-                "are folds of one class alone. Use --held-out none, or more rows."
+                f"{data.source}: with {counts.min()} rows of {str(classes[counts.argmin()])!r} "
+                "there are folds of one class alone. Use --held-out none, or more rows."
             )
         log.info("fold %d of %d", number, n_folds)
         model, _ = _fit(prepare, recipe, data.X.iloc[rows], data.y[rows])
