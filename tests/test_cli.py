@@ -216,6 +216,7 @@ def test_a_wrong_command_line_ends_with_code_2(folder, tmp_path):
         (["fit", train, "-t", "kind", "--model", tmp_path / "no" / "m"], "there is no folder"),
         (["fit", train, "-t", "kind", "--report", tmp_path], "is a folder"),
         (["fit", train, "-t", "kind", "--model", train], "would overwrite"),
+        (["fit", "--report", tmp_path / "r.html", "--max-memory", "1GB"], "every row in memory"),
     ]:
         assert said in refused(2, *arguments)
     assert train.read_text().startswith("sepal")

@@ -90,6 +90,19 @@ def test_states_and_records_come_back(path):
     assert np.array_equal(again.members_, committee.members_)
 
 
+def test_a_model_fitted_in_blocks_of_rows(path):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = np.tile(X, (10, 1)) + np.random.RandomState(0).normal(size=(10 * len(X), 1))
+    model = KernelFisherClassifier(
+        gamma=1e-6, basis="random", n_components=20, max_memory=2_000_000, random_state=0
+    ).fit(X, np.tile(y, 10))
+    assert model.selection_.reason
+    save(model, path)
+    again = load(path).model
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert set(vars(again)) == set(vars(model))
+
+
 def test_regressions_too(path):
     X, _ = rows(2)
     model = KernelRidgeCV().fit(X, X[:, 0])

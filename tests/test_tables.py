@@ -139,6 +139,11 @@ def test_truth_values_are_text_as_written(file):
     assert table["b"].dropna().tolist() == ["true", "false"]
 
 
+def test_decimal_commas_are_read_where_commas_do_not_separate(file):
+    table = read_table(file("a;b;c\n1,5;x;2\n-2,25;y;3\n"))
+    assert table["a"].tolist() == [1.5, -2.25] and table["c"].tolist() == [2, 3]
+
+
 def test_text_asked_for_keeps_leading_zeros(file):
     table = read_table(file("zip,n\n01067,1\n53111,2\n"), text=["zip", "absent"])
     assert table["zip"].tolist() == ["01067", "53111"]

@@ -146,7 +146,7 @@ def test_targets_of_any_type(saved, labels, classes):
     data = read_data(saved(people().assign(label=labels)), "label")
     assert np.unique(data.y).tolist() == classes
     assert same_model(train(data, held_out="none"))
-    assert any("without a 'label'" in note for note in data.notes) == (None in labels)
+    assert any("without a value in 'label'" in note for note in data.notes) == (None in labels)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,7 @@ def test_targets_of_any_type(saved, labels, classes):
         ({"label": np.linspace(0, 1, 120)}, "120 different values.*KernelRidgeCV"),
         ({"label": np.arange(120)}, "120 different values"),
         ({"label": None}, "no row has a value"),
+        ({"label": [f"c{k}" for k in range(120)]}, "too few rows"),
         ({"seen": "2024-05-01"}, "column 'seen' holds dates, such as '2024-05-01'.*--drop 'seen'"),
         ({"age": ["12"] * 119 + ["old"]}, "line 121, column 'age': 'old' is not a number.*--text"),
     ],
@@ -210,6 +211,11 @@ def test_unequal_classes_are_named(saved):
     assert not read_data(saved(people()), "label").notes
 
 
+def test_a_target_of_many_numbers_is_asked_about(saved):
+    notes = read_data(saved(people().assign(label=np.arange(120) % 30)), "label").notes
+    assert "30 different numbers" in notes[0]
+
+
 def test_rare_unseen_and_missing_levels_are_one_column(saved):
     table = people()
     table.loc[:2, "town"] = ["Ulm", "Trier", "Celle"]
@@ -227,6 +233,7 @@ def test_rare_unseen_and_missing_levels_are_one_column(saved):
         ("sparse", {"penalty": "rkhs"}),
         ("bayes", {"kernel": "laplacian"}),
         ("bayes", {"balanced": True}),
+        ("committee", {"max_memory": "1GB"}),
     ],
 )
 def test_options_that_a_method_does_not_have(method, options):

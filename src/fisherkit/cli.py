@@ -160,6 +160,14 @@ def fit(
         int | None,
         typer.Option(metavar="N", min=1, help="Kernels of the model; fewer are faster."),
     ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Fit in blocks of rows beyond this, such as 500MB (method fisher). The table "
+            "itself is read whole.",
+        ),
+    ] = None,
     held_out: Annotated[
         Check,
         typer.Option(
@@ -186,6 +194,8 @@ def fit(
 
         if data is None and (target or test or drop or keep or text):
             raise typer.BadParameter("--target, --test, --drop, --keep and --text need a file.")
+        if report and max_memory:
+            raise typer.BadParameter("--report needs every row in memory; leave out --max-memory.")
         with console.progress("reading", quiet=quiet):
             rows = (
                 training.example()
@@ -205,6 +215,7 @@ def fit(
                 penalty=None if penalty is None else penalty.value,
                 balanced=balanced,
                 centres=centres,
+                max_memory=max_memory,
             )
             summary = console.describe(done)
             if model is not None:
@@ -404,6 +415,8 @@ def _failing() -> Iterator[None]:
         if "pip install" not in str(error):
             raise
         raise _stop(error, MISSING_EXTRA) from error
+    except BrokenPipeError:
+        raise  # whoever reads the output has read enough
     except OSError as error:
         raise _stop(f"{error.filename or 'file'}: {error.strerror or error}", WRONG_USE) from error
     except ValueError as error:

@@ -23,6 +23,7 @@ from fisherkit.training import STAGES, Training
 
 _CONFIDENCE = 0.95
 _SHOWN = 50  # columns
+_CLASSES = 10  # that are listed
 
 
 def describe(training: Training) -> dict[str, Any]:
@@ -118,7 +119,9 @@ def show(summary: dict[str, Any]) -> None:
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
-    classes = ", ".join(f"{name} ({count})" for name, count in summary["classes"].items())
+    counts = [f"{name} ({count})" for name, count in summary["classes"].items()]
+    more = len(counts) - _CLASSES
+    classes = ", ".join(counts[:_CLASSES]) + (f" and {more} more" if more > 0 else "")
     add = grid.add_row
     columns = f"{summary['columns']} column{'s' * (summary['columns'] != 1)}"
     add("data", _plain(f"{summary['source']}: {summary['rows']} rows, {columns}"))

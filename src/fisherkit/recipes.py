@@ -58,6 +58,7 @@ class Recipe:
         penalty: str | None = None,
         balanced: bool = False,
         centres: int | None = None,
+        max_memory: str | None = None,
         seed: int = 0,
     ) -> Recipe:
         """The recipe for so many training rows; ``None`` leaves a choice to the recipe."""
@@ -78,6 +79,10 @@ class Recipe:
             parameters[name] = m
             if method != "bayes":
                 parameters["basis"] = "random"
+        if max_memory is not None:
+            if method != "fisher":
+                raise RecipeError(f"method {method} cannot fit in blocks of rows; fisher can.")
+            parameters["max_memory"] = max_memory
         parameters["random_state"] = seed
         search = method in _SEARCHED and kernel not in ("linear", "cosine", "additive_chi2")
         return cls(method, parameters, WIDTH_ROWS if search and n_rows > WIDTH_ROWS else None)

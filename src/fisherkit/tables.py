@@ -1,9 +1,10 @@
 """Tables from files: CSV, TSV, Parquet and Arrow (Feather), read as people expect.
 
 Text files are UTF-8 unless said otherwise, with or without a byte-order mark, with any line ends,
-separated by commas, semicolons, tabs or bars. Every record must have as many fields as the header.
-Empty fields, "?" and the usual words (NA, NaN, null, None, ...) are missing values. What is wrong
-is said with file, line and column; rows are indexed by the line of the file they begin in.
+separated by commas, or by semicolons, tabs or bars (then 3,14 may be a number). Every record must
+have as many fields as the header. Empty fields, "?" and the usual words (NA, NaN, null, None, ...)
+are missing values. What is wrong is said with file, line and column; rows are indexed by the line
+of the file they begin in.
 """
 
 from __future__ import annotations
@@ -299,7 +300,12 @@ class _TextFile:
         return cls(path, encoding, separator, names, np.asarray(lines, dtype=np.int64))
 
     def read(self, text: Sequence[str]) -> pd.DataFrame:
-        table = self._parse({name: str for name in text if name in self.names})
+        kept: dict[str, type] = {name: str for name in text if name in self.names}
+        table = self._parse(kept)
+        if self.separator != "," and any(
+            name not in kept and _decimal_commas(values) for name, values in texts(table).items()
+        ):
+            table = self._parse(kept, decimal=",")
         odd = table.loc[:, [dtype in ("bool", "object") for dtype in table.dtypes]]
         guessed = [name for name, values in odd.items() if _truth_values(values)]
         if guessed:  # as they are written, so that other files are read alike
@@ -411,6 +417,12 @@ def _wrong_width(record: list[str], names: list[str], path: Path, line: int) -> 
     else:
         what = f"the first one too many is {record[wanted]!r}. Is a quote missing?"
     return f"{path}, line {line}: {found} fields where the header has {wanted}; {what}"
+
+
+def _decimal_commas(values: pd.Series) -> bool:
+    """Whether the texts of a column are numbers such as 3,14."""
+    known = values.dropna().astype(str)
+    return bool(known.str.fullmatch(r"[-+]?\d+(,\d+)?").all() and known.str.contains(",").any())
 
 
 def _truth_values(values: pd.Series) -> bool:

@@ -49,6 +49,7 @@ _FOLDS = 5
 _FOLD_ROWS = 2000  # rows up to which "auto" fits a model for each fold
 _SET_ASIDE = 0.2
 _MOST_CLASSES = 100
+_MANY_NUMBERS = 20  # of a target, from which a note asks whether they are classes
 _RARE = 10  # rows below which a level is rare, in tables of 1,000 rows and more
 _FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
 _IMBALANCED = 0.1
@@ -162,7 +163,9 @@ def read_data(
     labelled = table[target].notna()
     notes = []
     if not labelled.all():
-        notes.append(f"{int((~labelled).sum())} rows without a {target!r} were left out.")
+        count = int((~labelled).sum())
+        left = "1 row" if count == 1 else f"{count} rows"
+        notes.append(f"{left} without a value in {target!r} left out.")
         table = table[labelled]
     y, conversion = _labels(table[target], path)
     features = table.drop(columns=[target, *drop])
@@ -173,7 +176,8 @@ def read_data(
         raise TableError(f"{path} has no column to predict {target!r} from.")
     left_out = (*drop, *unused)
     reading = training_code.read_file(path, text, encoding, target, left_out, conversion)
-    return Data(X, y, target, str(path), reading, left_out, (*notes, *remarks, *_imbalance(y)))
+    notes += [*remarks, *_many_numbers(y, target), *_imbalance(y)]
+    return Data(X, y, target, str(path), reading, left_out, tuple(notes))
 
 
 def train(
@@ -200,7 +204,8 @@ def train(
     encoding : str
         Of the test file.
     **options
-        ``kernel``, ``penalty``, ``balanced``, ``centres``: see `fisherkit.recipes.Recipe.of`.
+        ``kernel``, ``penalty``, ``balanced``, ``centres``, ``max_memory``: see
+        `fisherkit.recipes.Recipe.of`.
 
     Returns
     -------
@@ -290,8 +295,8 @@ def _cross_validate(data: Data, prepare: Any, recipe: Recipe, seed: int) -> Held
     for number, (rows, others) in enumerate(folds.split(data.X, data.y), 1):
         if len(np.unique(data.y[rows])) < 2:
             raise TableError(
-                f"{data.source}: with {counts.min()} rows of {classes[counts.argmin()]!r} there "
-                "are folds of one class alone. Use --held-out none, or more rows."
+                f"{data.source}: with {counts.min()} rows of {str(classes[counts.argmin()])!r} "
+                "there are folds of one class alone. Use --held-out none, or more rows."
             )
         log.info("fold %d of %d", number, n_folds)
         model, _ = _fit(prepare, recipe, data.X.iloc[rows], data.y[rows])
@@ -360,10 +365,15 @@ def _labels(values: pd.Series, path: Any) -> tuple[np.ndarray, str]:
     classes = np.unique(y)
     if len(classes) < 2:
         raise TableError(
-            f"{path}: column {values.name!r} has one value only, {classes[0]!r}; a classifier "
+            f"{path}: column {values.name!r} has one value only, {str(classes[0])!r}; a classifier "
             "needs two."
         )
-    if y.dtype.kind == "f" or len(classes) > min(_MOST_CLASSES, len(y) / 2):
+    if len(y) < 2 * len(classes) and y.dtype.kind == "U":
+        raise TableError(
+            f"{path}: column {values.name!r} has {len(classes)} different values in {len(y)} "
+            "rows: too few rows to tell them apart."
+        )
+    if y.dtype.kind == "f" or len(classes) > min(_MOST_CLASSES, max(2, len(y) / 2)):
         raise TableError(
             f"{path}: column {values.name!r} has {len(classes)} different values in {len(y)} "
             "rows, which are not classes. To predict a number, use KernelRidgeCV in Python; to "
@@ -421,6 +431,16 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> tuple[list[str], l
 
 def _one_way(values: np.ndarray) -> bool:
     return abs(values[-1] - values[0]) == len(values) - 1
+
+
+def _many_numbers(y: np.ndarray, target: str) -> list[str]:
+    count = len(np.unique(y))
+    if y.dtype.kind == "U" or count <= _MANY_NUMBERS:
+        return []
+    return [
+        f"{target!r} has {count} different numbers, each taken as a class of its own. To predict a "
+        "number, use KernelRidgeCV in Python."
+    ]
 
 
 def _imbalance(y: np.ndarray) -> list[str]:
