@@ -143,12 +143,16 @@ def main() -> None:
             row = globals()[part](args.scale)
         if DEVICE == "cuda":
             row["peak_gpu_gb"] = torch.cuda.max_memory_allocated() / 2**30
-        print({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
+        print(
+            {key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()}, flush=True
+        )
         rows.append(row)
     fields = list(dict.fromkeys(key for row in rows for key in row))
     name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
     with args.out.open("w", newline="") as file:
-        file.write(f"# command: SCIPY_ARRAY_API=1 python benchmarks/large_gpu.py {' '.join(args.parts)}\n")
+        file.write(
+            f"# command: SCIPY_ARRAY_API=1 python benchmarks/large_gpu.py {' '.join(args.parts)}\n"
+        )
         file.write(f"# {name}, torch {torch.__version__}, numpy {np.__version__}\n")
         writer = csv.DictWriter(file, fieldnames=fields, lineterminator="\n")
         writer.writeheader()

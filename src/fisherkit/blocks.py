@@ -348,9 +348,7 @@ def _prepare(prices: _Prices, pilot: Block) -> None:
     """Pass 2, at the values of mu that the pilot rows suggest."""
     form = prices.form
     n = pilot.Y.shape[0]
-    n = min(
-        n, max(_GROUPS, min(_PILOT_ROWS, _array.preferred_elements(form.lam) // form.rank))
-    )
+    n = min(n, max(_GROUPS, min(_PILOT_ROWS, _array.preferred_elements(form.lam) // form.rank)))
     blocks = []
     for some in _array.row_blocks(n, 1, -(-n // _GROUPS)):
         block = pilot.rows(some)
