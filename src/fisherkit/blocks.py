@@ -35,7 +35,7 @@ _DIGITS = 13  # of the interpolation in the window
 _NODES = (10, 32)
 _OCTAVE = math.log(2)
 _CLOSE = 0.2  # half-width of the window of a second look
-_BLUR = 1e-9  # of log mu: beyond it, the optimum is looked at again
+_BLUR = 1e-8  # of log mu: beyond it, the optimum is looked at again
 _NEIGHBOURS = 2  # grid points to either side that are kept where there is no derivative
 _ORIGIN_ROWS = 2048
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fisherkit import coding, validation
+from fisherkit.blocks import SecondPass
 from fisherkit.calibrate import loo_decisions, platt_targets, slope_terms, solve_slope
 from fisherkit.dask_rows import (
     Chunk,
@@ -27,6 +28,7 @@ from fisherkit.large import LargeFit, Plan, automatic_centres, fit_large, memory
 from fisherkit.ridge import Residuals
 from fisherkit.rows import Budget, Sample
 from fisherkit.streaming import require_streamable
+from fisherkit.weights import Weights
 
 _TASK_BYTES = 1 << 29  # that a task may take beside its chunk, unless max_memory says otherwise
 
@@ -211,21 +213,20 @@ def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     asked = model._request(plan, criterion=model.criterion, balanced=rule.balanced)
     fit = fit_large(asked, rows, source.shape[0], _given(model, plan, rows))
     left = _residuals(fit, rows)
-    scatter = _total(rows, left, _scatter)
-    counts = copies * cost
-    decided = kept_by_workers(
-        _beside(rows, left, _decide, fit, 0.5 * (scatter + scatter.T), counts, rule, coder)
-    )
+    scatter = _total(left, _scatter)
+    scatter, counts = 0.5 * (scatter + scatter.T), copies * cost
+    decided = kept_by_workers(_each(left, _decide, scatter, counts, rule, coder))
     weigh = partial(_slope_terms, copies=copies, counts=counts, rule=rule, coder=coder)
-    total = _total(rows, decided, weigh, None)
+    pairs = list(zip(left, decided, strict=True))
+    total = _total(pairs, weigh, None)
     slope = 1.0
     if np.count_nonzero(total > 0) >= 2:
         mass = float(total.sum())
-        slope = solve_slope(lambda a: _total(rows, decided, weigh, a) / mass)
+        slope = solve_slope(lambda a: _total(pairs, weigh, a) / mass)
     validation.mention_spreads(fit.spread)
     model._store_large(fit, flat=rule.kind == "binary")
     model.classes_, model.relevance_, model.widths_ = classes, None, None
-    model._set_rule(rule, counts, 0.5 * (scatter + scatter.T))
+    model._set_rule(rule, counts, scatter)
     model._set_slope(slope)
     model.loo_decision_ = _lazy(rows, decided, rows.k, rule.kind == "binary")
     return model
@@ -238,7 +239,7 @@ def fit_regressor(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     outputs = source.labels.outputs
     rows = source.rows(Coder(None, None), outputs or 1, budget)
     fit = fit_large(model._request(plan), rows, source.shape[0], _given(model, plan, rows))
-    left = kept_by_workers(_beside(rows, _residuals(fit, rows), _predictions, fit))
+    left = kept_by_workers(_each(_residuals(fit, rows), _predictions))
     model._store_large(fit, flat=outputs is None)
     model.loo_prediction_ = _lazy(rows, left, rows.k, outputs is None)
     return model
@@ -272,87 +273,97 @@ def _take(chunk: Chunk, rows: np.ndarray) -> tuple[np.ndarray, ...]:
     )
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """What a worker keeps of a chunk: residuals of the rows of positive weight, and what goes with
+    them. ``frequency`` is ``None`` where all rows count once; ``scores`` (b, k) are plain ones, if
+    there are rows of weight 0."""
+
+    e: np.ndarray
+    B: np.ndarray
+    Y: np.ndarray
+    frequency: np.ndarray | None
+    cost: np.ndarray | None
+    kept: np.ndarray | None
+    scores: np.ndarray | None
+
+    @property
+    def weights(self) -> Weights:
+        ones = np.ones(len(self.Y))
+        frequency = ones if self.frequency is None else self.frequency
+        return Weights(frequency, ones if self.cost is None else self.cost)
+
+    def residuals(self, scatter: np.ndarray) -> Residuals:
+        weights = self.weights
+        return Residuals(self.Y, weights, self.B, weights.root[:, None] * self.e, scatter)
+
+    def among_all(self, inside: np.ndarray, outside: np.ndarray | None) -> np.ndarray:
+        """Values of the rows of positive weight between those of the others."""
+        if outside is None:
+            return inside
+        outside[self.kept] = inside
+        return outside
+
+
 def _residuals(fit: LargeFit, rows: DaskRows) -> list[Any]:
-    """e and B of every chunk at the chosen mu, kept by the workers: pass 3."""
-    shared = constant(fit.fitted.left_out_pass())
-    return kept_by_workers(rows.each(_left_out, shared, rows.budget, first=True))
+    """Residuals of every chunk at the chosen mu, kept by the workers: pass 3."""
+    step, model = constant(fit.fitted.left_out_pass()), constant(fit)
+    call = task(_left_out)
+    return kept_by_workers([call(step, chunk, rows.budget, model) for chunk in rows.chunks])
 
 
-def _left_out(step: Any, chunk: Chunk, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
-    k = chunk.Y.shape[1]
-    kept = run(step, chunk, budget).kept
-    both = [part[:, :, 0] for _, part in kept] or [np.empty((0, k + 1))]
-    joined = np.concatenate(both)
-    return joined[:, :-1], joined[:, -1]
-
-
-def _beside(rows: DaskRows, parts: list[Any], function: Any, *arguments: Any) -> list[Any]:
-    """A task for each chunk and what the workers keep for it."""
-    call = task(function)
-    shared = [constant(argument) for argument in arguments]
-    return [call(chunk, part, *shared) for chunk, part in zip(rows.chunks, parts, strict=True)]
-
-
-def _total(rows: DaskRows, parts: list[Any], function: Any, *arguments: Any) -> np.ndarray:
-    """The sum of a function over all chunks."""
-    return tree(task(sum), _beside(rows, parts, function, *arguments))
-
-
-def _scatter(chunk: Chunk, left: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _left_out(step: SecondPass, chunk: Chunk, budget: Budget, fit: LargeFit) -> LeftOut:
     kept = chunk.kept
-    weighted = (chunk.frequency * chunk.cost)[kept, None] * chunk.Y[kept]
-    return weighted.T @ left[0]
+    parts = [part[:, :, 0] for _, part in run(step, chunk, budget).kept]
+    both = np.concatenate(parts or [np.empty((0, chunk.Y.shape[1] + 1))])
+    frequency, cost = (
+        None if np.all(values == 1) else values[kept] for values in (chunk.frequency, chunk.cost)
+    )
+    where = scores = None
+    if len(kept) < len(chunk.Y):
+        X = np.asarray(chunk.X, dtype=np.float64)
+        values = fit.kernel.block(X, fit.centres)
+        where, scores = kept, values @ fit.fitted.coef + fit.fitted.intercept
+    return LeftOut(both[:, :-1], both[:, -1], chunk.Y[kept], frequency, cost, where, scores)
+
+
+def _each(parts: list[Any], function: Any, *arguments: Any) -> list[Any]:
+    """A task for each part that the workers keep."""
+    call, shared = task(function), [constant(argument) for argument in arguments]
+    return [call(part, *shared) for part in parts]
+
+
+def _total(parts: list[Any], function: Any, *arguments: Any) -> np.ndarray:
+    """The sum of a function over all chunks."""
+    return tree(task(sum), _each(parts, function, *arguments))
+
+
+def _scatter(left: LeftOut) -> np.ndarray:
+    return (left.weights.v[:, None] * left.Y).T @ left.e
 
 
 def _decide(
-    chunk: Chunk,
-    left: tuple[np.ndarray, np.ndarray],
-    fit: LargeFit,
-    scatter: np.ndarray,
-    counts: np.ndarray,
-    rule: coding.Rule,
-    coder: Coder,
+    left: LeftOut, scatter: np.ndarray, counts: np.ndarray, rule: coding.Rule, coder: Coder
 ) -> tuple[np.ndarray, np.ndarray]:
     """Leave-one-out decisions of a chunk; plain ones where the weight is 0."""
-    kept = chunk.kept
-    block = chunk.block(kept)
-    residuals = Residuals(
-        block.Y, block.weights, left[1], block.weights.root[:, None] * left[0], scatter
-    )
-    decisions, known = loo_decisions(residuals, rule, coder.indicator(block.Y), counts)
-    if len(kept) == len(chunk.Y):
-        return decisions, known
-    matrix, offset = rule.affine(counts, scatter)
-    scores = _scores(chunk, fit)
-    everything = (scores if matrix is None else scores @ matrix) + offset
-    everything[kept] = decisions
-    return everything, known
+    fit = left.residuals(scatter)
+    decisions, known = loo_decisions(fit, rule, coder.indicator(left.Y), counts)
+    plain = None
+    if left.scores is not None:
+        matrix, offset = rule.affine(counts, scatter)
+        plain = (left.scores if matrix is None else left.scores @ matrix) + offset
+    return left.among_all(decisions, plain), known
 
 
-def _scores(chunk: Chunk, fit: LargeFit) -> np.ndarray:
-    X = np.asarray(chunk.X, dtype=np.float64)
-    return fit.kernel.block(X, fit.centres) @ fit.fitted.coef + fit.fitted.intercept
-
-
-def _predictions(
-    chunk: Chunk, left: tuple[np.ndarray, np.ndarray], fit: LargeFit
-) -> tuple[np.ndarray, None]:
+def _predictions(left: LeftOut) -> tuple[np.ndarray, None]:
     """Leave-one-out predictions of a chunk; plain ones where the weight is 0."""
-    kept = chunk.kept
-    block = chunk.block(kept)
-    root = block.weights.root[:, None]
-    residuals = Residuals(block.Y, block.weights, left[1], root * left[0], np.empty(0))
-    prediction = block.Y - residuals.leave_one_out()
-    if len(kept) == len(chunk.Y):
-        return prediction, None
-    everything = _scores(chunk, fit)
-    everything[kept] = prediction
-    return everything, None
+    prediction = left.Y - left.residuals(np.empty(0)).leave_one_out()
+    plain = None if left.scores is None else left.scores + 0.0
+    return left.among_all(prediction, plain), None
 
 
 def _slope_terms(
-    chunk: Chunk,
-    decided: tuple[np.ndarray, np.ndarray],
+    pair: tuple[LeftOut, tuple[np.ndarray, np.ndarray]],
     a: float | None,
     *,
     copies: np.ndarray,
@@ -361,16 +372,15 @@ def _slope_terms(
     coder: Coder,
 ) -> np.ndarray:
     """The terms of the slope's log-loss over a chunk; without a slope, the weight of each class."""
-    kept = chunk.kept
-    block, (decisions, known) = chunk.block(kept), decided
-    indicator = coder.indicator(block.Y)
-    weight = block.weights.v * known
+    left, (decisions, known) = pair
+    indicator, weights = coder.indicator(left.Y), left.weights
+    weight = weights.v * known
     if rule.balanced:
         weight = weight / (indicator @ counts)
     if a is None:
         return weight @ indicator
-    target = platt_targets(indicator, block.weights, copies)
-    return slope_terms(a, decisions[kept], target, weight)
+    inside = decisions if left.kept is None else decisions[left.kept]
+    return slope_terms(a, inside, platt_targets(indicator, weights, copies), weight)
 
 
 def _lazy(rows: DaskRows, parts: list[Any], k: int, flat: bool) -> Any:

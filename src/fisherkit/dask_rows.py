@@ -156,15 +156,9 @@ class DaskRows:
     def sweep(self, step: Pass) -> Any:
         """Run a pass: the client gets the sum over all chunks only."""
         shared = constant(step)
-        states = self.each(run, shared, self.budget, first=True)
-        return tree(lambda group: task(merge)(shared, group), states)
-
-    def each(self, function: Callable[..., Any], *arguments: Any, first: bool = False) -> list[Any]:
-        """A task for each chunk: ``function(chunk, *arguments)``, or with the chunk second."""
-        call = task(function)
-        if first:
-            return [call(arguments[0], chunk, *arguments[1:]) for chunk in self.chunks]
-        return [call(chunk, *arguments) for chunk in self.chunks]
+        call, join = task(run), task(merge)
+        states = [call(shared, chunk, self.budget) for chunk in self.chunks]
+        return tree(lambda group: join(shared, group), states)
 
     def locate(self, index: np.ndarray) -> np.ndarray:
         """Places in the data of rows that passes have met."""
