@@ -16,7 +16,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve = socket.getaddrinfo
 
     def local_only(host: Any, *args: Any, **kwargs: Any) -> Any:
-        if host not in (None, "", "127.0.0.1", "localhost", socket.gethostname()):
+        own = (None, "", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::", socket.gethostname())
+        if host not in own:
             raise socket.gaierror(f"no network in tests: {host}")
         return resolve(host, *args, **kwargs)
 
