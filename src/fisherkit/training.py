@@ -25,7 +25,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fisherkit import training_code
-from fisherkit.inspection import audit
+from fisherkit.inspection import doubts
 from fisherkit.recipes import Recipe, part_of
 from fisherkit.tables import (
     Column,
@@ -53,6 +53,7 @@ _MANY_NUMBERS = 20  # of a target, from which a note asks whether they are class
 _RARE = 10  # rows below which a level is rare, in tables of 1,000 rows and more
 _FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
 _IMBALANCED = 0.1
+_INFLUENCE_ROWS = 3000
 
 STAGES = "fisherkit.training"  # the logger of the stages of a training
 
@@ -245,11 +246,16 @@ def train(
 
 
 def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
-    """Every row with what the model fitted without it says of its label; see `fisherkit.audit`."""
+    """Every row with what the model fitted without it says of its label; see `fisherkit.audit`.
+
+    Leverage and influence, which compare all pairs of rows, are there up to 3,000 rows.
+    """
     log.info("fitting, and leaving out each of %d rows", len(data.y))
     features = _prepare(data).fit_transform(data.X)
     recipe = Recipe.of("fisher", len(data.y), seed=seed).settled(features, data.y)
-    return audit(recipe.build(), pd.DataFrame(features, index=data.X.index), data.y)
+    model = recipe.build().fit(features, data.y)
+    influence = len(data.y) <= _INFLUENCE_ROWS
+    return doubts(model, data.y, index=data.X.index, influence=influence)
 
 
 def _fit(
