@@ -2,7 +2,8 @@
 
 The data are a torus (make_torus) with 18 noise dimensions, the model has 1,000 random centres, and
 every mu is priced by exact leave-one-out. The bound is 3 n m^2 flops at the rate of matrix products
-plus 2 n m exponentials at the rate of all cores, both measured in the same process, before and after the fit, at the rate that lasts.
+plus 2 n m exponentials at the rate of all cores, both measured in the same process, before and
+after the fit, at the rate that lasts.
 """
 
 import argparse
