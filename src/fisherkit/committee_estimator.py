@@ -287,8 +287,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         intercept = xp.reshape(self.intercept_, (1, -1))
         parts = []
         for rows in _array.row_blocks(X.shape[0], max(centres, X.shape[1])):
-            g = intercept + xp.zeros_like(X[rows, :1])
+            some = _array.widen(X[rows, :])
+            g = intercept + xp.zeros_like(some[:, :1])
             for expansion in self._expansions:
-                g = g + expansion(X[rows, :])
+                g = g + expansion(some)
             parts.append(g)
         return xp.concat(parts, axis=0)

@@ -188,8 +188,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         """
         if is_dask(X):
             return dask_fit.fit_classifier(self, X, y, sample_weight)
-        plan = self._plan(X)
-        if plan.streamed:
+        if (plan := self._plan(X)).streamed:
             return streaming.fit_classifier(self, plan, X, y, sample_weight)
         task = self._prepare(streaming.dense(X), y, sample_weight, groups)
         self.classes_ = task.classes
@@ -410,8 +409,7 @@ n_components, max_memory, random_state
         """
         if is_dask(X):
             return dask_fit.fit_regressor(self, X, y, sample_weight)
-        plan = self._plan(X)
-        if plan.streamed:
+        if (plan := self._plan(X)).streamed:
             return streaming.fit_regressor(self, plan, X, y, sample_weight)
         task = self._prepare(streaming.dense(X), y, sample_weight, groups)
         tuned = task.tune()

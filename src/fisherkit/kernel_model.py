@@ -361,7 +361,8 @@ class KernelModel(BaseEstimator):
         """f(x) for each row, (n, k), and the dtype in which users expect results."""
         check_is_fitted(self)
         self._check_namespace(X, method)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=float_dtypes(X))
+        sparse = "csr" if hasattr(self, "max_memory") else False
+        X = validate_data(self, X, reset=False, accept_sparse=sparse, dtype=float_dtypes(X))
         return self._raw_scores(X), X.dtype
 
     def _raw_scores(self, X: Array) -> Array:
