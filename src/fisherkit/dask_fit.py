@@ -70,8 +70,12 @@ def _describe(y: Any, weight: Any, number: int, classifier: bool) -> Labels:
     w = _weights(weight, len(y), number)
     copies: dict[Any, float] = {}
     if classifier:
-        if y.ndim > 1:
-            y = y.reshape(len(y), -1)[:, 0]
+        if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != 1):
+            raise ValueError(f"y should be a 1d array; chunk {number} has shape {y.shape}.")
+        y = y.reshape(len(y))
+        if np.any(y != y):
+            raise ValueError(f"Input y contains NaN in chunk {number}.")
+        check_classification_targets(y)
         classes, index = np.unique(y[w > 0], return_inverse=True)
         copies = dict(zip(classes.tolist(), np.bincount(index, weights=w[w > 0]), strict=True))
     elif not np.isfinite(np.asarray(y, dtype=np.float64)).all():
@@ -156,6 +160,8 @@ def _source(model: Any, X: Any, y: Any, sample_weight: Any, *, classifier: bool)
     require_streamable(model, "X is a Dask collection")
     if model._pairwise or getattr(model, "ard", False):
         raise ValueError("kernel='precomputed' and ard=True need all rows at once: no Dask input.")
+    if X.ndim != 2:
+        raise ValueError(f"X should be a 2d collection; got {X.ndim} dimension(s).")
     model._forget()
     parts = parts_of(X, "X")
     targets = aligned_parts(y, X, parts, "y")

@@ -209,7 +209,7 @@ def lazily(model: Any, method: str, X: Any) -> Any:
     import dask.array as da
 
     columns = list(X.columns) if hasattr(X, "columns") else None
-    sample = np.zeros((1, X.shape[1]))
+    sample = np.zeros((1, X.shape[1]), dtype=getattr(X, "dtype", np.float64))
     if columns is not None:
         import pandas as pd
 

@@ -46,12 +46,13 @@ def memory_budget(value: Any, reference: Array) -> int:
         number = value.strip().upper().rstrip("KMGTB")
         unit = value.strip().upper()[len(number) :].strip()
         try:
-            if unit in _UNITS and float(number) > 0:
+            if unit in _UNITS and 0 < float(number) < math.inf:
                 return int(float(number) * 1024 ** _UNITS[unit])
         except ValueError:
             pass
-    elif not isinstance(value, bool) and isinstance(value, (int, float, np.number)) and value > 0:
-        return int(value)
+    elif not isinstance(value, bool) and isinstance(value, (int, float, np.number)):
+        if 0 < value < math.inf:
+            return int(value)
     raise ValueError(
         f"max_memory={value!r} is not valid; use None, a positive number of bytes, or a text such "
         "as '2GB'."
@@ -209,7 +210,7 @@ def _width(request: Request, rows: Rows, sample: Sample, seen: Seen) -> float | 
         return gamma_of_variance(seen.variance, sample.X.shape[1])
     some = block_of(sample.take(np.arange(min(SUBSET, sample.size))), rows.reference)
     X, weights = _array.widen(some.X), some.weights
-    if sample.size < seen.rows:  # drawn by weight: they count alike
+    if X.shape[0] < seen.rows:  # drawn by weight: they count alike
         weights = Weights.unit(X)
     if request.gamma_rule == "median":
         rng = np.random.RandomState(request.seed)
@@ -237,7 +238,7 @@ def _choose(request: Request, rows: Rows, kernel: Kernel, pool: Sample) -> Sampl
     m = request.plan.n_components
     assert m is not None
     if request.plan.basis == "random":
-        chosen = np.arange(m)
+        chosen = np.arange(min(m, pool.size))
     else:
         block = block_of(pool, rows.reference)
         gram = Gram(_array.widen(block.X), kernel)

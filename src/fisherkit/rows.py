@@ -216,11 +216,19 @@ def read(X: Any, rows: slice) -> Array:
     if hasattr(X, "toarray"):
         return X[rows].toarray()
     if hasattr(X, "iloc"):
-        return X.iloc[rows].to_numpy()
+        return frame_values(X.iloc[rows])
     if _array.is_array_api(X):
         block = X[rows, :]
         return np.asarray(block) if isinstance(block, np.ndarray) else block
     return X[rows].to_numpy()
+
+
+def frame_values(frame: Any) -> np.ndarray:
+    """A pandas frame as an array; numbers of several types, or nullable ones, as floats."""
+    values = frame.to_numpy()
+    if values.dtype == object and all(dtype.kind in "biuf" for dtype in frame.dtypes):
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values
 
 
 def read_rows(X: Any, rows: np.ndarray) -> Array:
@@ -228,7 +236,7 @@ def read_rows(X: Any, rows: np.ndarray) -> Array:
     if hasattr(X, "toarray"):
         return X[rows].toarray()
     if hasattr(X, "iloc"):
-        return X.iloc[rows].to_numpy()
+        return frame_values(X.iloc[rows])
     if _array.is_array_api(X):
         if isinstance(X, np.ndarray):
             return np.asarray(X[rows])
@@ -364,9 +372,9 @@ class Survey:
     def _join(self, seen: Seen, more: Sample) -> None:
         """Add rows to the race: equal ones become one, and only the luckiest stay."""
         limit = self.size + self.size // 4 + _SPARE
-        old = seen.sample
+        old, more = seen.sample, self._distinct(more)  # copies first: they share a score
         if old is None:
-            seen.sample = _luckiest(self._distinct(_luckiest(more, limit)), limit)
+            seen.sample = _luckiest(more, limit)
             return
         scores = np.concatenate([old.score, more.score])
         if len(scores) > limit:

@@ -184,7 +184,12 @@ def _dropped(X: Any, kept: np.ndarray) -> Array | None:
     """The rows of weight 0; ``None`` if there are none."""
     if len(kept) == X.shape[0]:
         return None
-    return read_rows(X, np.setdiff1d(np.arange(X.shape[0]), kept))
+    places = np.setdiff1d(np.arange(X.shape[0]), kept)
+    rows = read_rows(X, places)
+    finite = np.isfinite(np.asarray(_array.to_numpy(rows), dtype=np.float64)).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"Input X contains NaN or infinity in row {places[~finite][0]}.")
+    return rows
 
 
 def interleave(inside: Array, outside: Array, kept: np.ndarray) -> Array:

@@ -109,13 +109,13 @@ class Journal:
         """
         fields = {**vars(record), "task": vars(record.task)}
         line = json.dumps(fields, sort_keys=True).encode() + b"\n"
-        with self.path.open("ab") as file, _locked(file):
+        with self.path.open("ab", buffering=0) as file, _locked(file):
             end = file.seek(0, os.SEEK_END)
             if end and not _ends_a_line(self.path):
                 line = b"\n" + line
             try:
-                file.write(line)
-                file.flush()
+                while line:
+                    line = line[file.write(line) :]
                 os.fsync(file.fileno())
             except OSError as error:
                 with contextlib.suppress(OSError):

@@ -147,12 +147,12 @@ def _table(table: Table, rows: list[Row], ranks: Ranks | None) -> str:
         for method, value in seconds.items()
         if value >= 0.05
     )
+    spent = f"Seconds of training for one split of every set: {times}. " if times else ""
     return (
         f"{title}<div class='wide' tabindex='0' role='region' aria-label='{table.name}'><table>"
         f"<caption>{caption}</caption><thead><tr><th scope='col'>data set</th>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
-        f"<p class='note'>Seconds of training for one split of every set: {times}. "
-        f"<code>fisherkit reproduce {table.name}</code></p>{_ranks(ranks)}"
+        f"<p class='note'>{spent}<code>fisherkit reproduce {table.name}</code></p>{_ranks(ranks)}"
     )
 
 
