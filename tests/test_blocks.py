@@ -3,8 +3,10 @@
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
@@ -325,7 +327,7 @@ def test_an_interrupted_fit_leaves_nothing_that_predicts(data, monkeypatch):
     from sklearn.exceptions import NotFittedError
 
     X, y = data
-    model = small_fit(X, y)
+    model = clone(small_fit(X, y))
     calls = []
 
     def interrupt(self, sums, block):
@@ -338,3 +340,72 @@ def test_an_interrupted_fit_leaves_nothing_that_predicts(data, monkeypatch):
         model.fit(X, y)
     with pytest.raises(NotFittedError):
         model.predict(X[:2])
+
+
+def test_copies_of_rows_do_not_crowd_others_out_of_the_race():
+    rng = np.random.RandomState(0)
+    X = rng.randint(0, 16, (40_000, 2)).astype(float)
+    truth = ((X[:, 0] // 2 + X[:, 1] // 2) % 2) > 0
+    y = (rng.rand(len(X)) < np.where(truth, 0.9, 0.1)).astype(int)
+    options = dict(basis="random", n_components=100, gamma=1.0, random_state=0)
+    small = KernelFisherClassifier(max_memory="5MB", **options).fit(X, y)
+    large = KernelFisherClassifier(max_memory="2GB", **options).fit(X, y)
+    assert small.selection_.method == "streamed" != large.selection_.method
+    np.testing.assert_allclose(
+        small.decision_function(X[:100]), large.decision_function(X[:100]), rtol=1e-6, atol=1e-8
+    )
+
+
+def test_more_centres_than_different_rows_are_no_error():
+    X = np.repeat(np.arange(8.0)[:, None], 500, axis=0)
+    y = (X[:, 0] > 3).astype(int)
+    y[0] = 1
+    options = dict(basis="random", n_components=60, gamma=1.0, random_state=0)
+    model = KernelFisherClassifier(max_memory="1MB", **options).fit(X, y)
+    assert model.score(X, y) > 0.99
+
+
+def test_a_row_of_weight_zero_must_hold_numbers_too():
+    rng = np.random.RandomState(0)
+    X, y, w = rng.randn(3000, 5), np.arange(3000) % 2, np.ones(3000)
+    X[2900, 3], w[2900] = np.nan, 0
+    with pytest.raises(ValueError, match="row 2900"):
+        KernelFisherClassifier(basis="random", n_components=60, gamma=0.2, max_memory="5MB").fit(
+            X, y, sample_weight=w
+        )
+
+
+def test_an_interrupted_refit_leaves_the_model_before_it_whole(monkeypatch):
+    rng = np.random.RandomState(0)
+    X = rng.randn(80, 2)
+    y = (X[:, 0] > 0).astype(int)
+    model = KernelFisherClassifier().fit(X, y)
+    before = model.predict(X)
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fisherkit.kernel_model.tune", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, np.where(y, "b", "a"))
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_frames_of_several_number_types_are_read_in_blocks():
+    rng = np.random.RandomState(0)
+    X = rng.randn(3000, 3)
+    y = (X[:, 0] > 0).astype(int)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(c=X[:, 2] > 0)
+    frame["b"] = frame["b"].astype("Float64")
+    options = dict(basis="random", n_components=40, gamma=0.2, random_state=0)
+    small = KernelFisherClassifier(max_memory="2MB", **options).fit(frame, y)
+    large = KernelFisherClassifier(max_memory="2GB", **options).fit(frame, y)
+    assert small.selection_.method == "streamed"
+    np.testing.assert_allclose(small.loo_decision_, large.loo_decision_, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("value", [float("inf"), "infGB", 0, -1, "lots", True])
+def test_memory_that_is_no_number_of_bytes_is_refused(value):
+    X = np.arange(20.0)[:, None]
+    with pytest.raises(ValueError, match="max_memory"):
+        KernelFisherClassifier(max_memory=value).fit(X, np.arange(20) % 2)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from fisherkit import coding, validation
 from fisherkit.blocks import SecondPass

@@ -19,7 +19,7 @@ import numpy as np
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.moments import Block
-from fisherkit.rows import Budget, Pass
+from fisherkit.rows import Budget, Pass, frame_values
 from fisherkit.weights import Weights
 
 _FAN_IN = 8  # states merged by one task
@@ -95,6 +95,8 @@ def _lengths(x: Any) -> tuple[int, ...] | None:
 
 def to_rows(part: Any) -> np.ndarray:
     """A chunk as a NumPy array, on the worker."""
+    if hasattr(part, "iloc") and part.ndim == 2:
+        part = frame_values(part)
     part = part.to_numpy() if hasattr(part, "to_numpy") else part
     return part.toarray() if hasattr(part, "toarray") else np.asarray(part)
 

@@ -15,13 +15,7 @@ from fisherkit.covariance import FittedKernel, Parametric
 from fisherkit.criteria import CRITERIA
 from fisherkit.dask_rows import is_dask, lazily
 from fisherkit.discriminant import DiscriminantMixin
-from fisherkit.kernel_model import (
-    THRESHOLDS,
-    KernelModel,
-    Task,
-    standardisation,
-    take_rows,
-)
+from fisherkit.kernel_model import THRESHOLDS, KernelModel, Task, standardisation, take_rows, whole
 from fisherkit.streaming import interleave
 from fisherkit.tune import Tuned
 from fisherkit.weights import Weights
@@ -169,6 +163,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         self.max_memory = max_memory
         self.random_state = random_state
 
+    @whole
     def fit(self, X, y, sample_weight=None, *, groups=None):
         """Choose the hyper-parameters and fit.
 
@@ -391,6 +386,7 @@ n_components, max_memory, random_state
         tags.target_tags.multi_output = True
         return tags
 
+    @whole
     def fit(self, X, y, sample_weight=None, *, groups=None):
         """Choose the hyper-parameters and fit.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,22 @@ class Task:
             search_gamma=False,
             dropped=None,
         )
+
+
+def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that fails or is interrupted leaves the estimator as it was: no half of a model."""
+
+    @wraps(fit)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
 
 
 class KernelModel(BaseEstimator):

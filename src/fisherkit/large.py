@@ -50,9 +50,8 @@ def memory_budget(value: Any, reference: Array) -> int:
                 return int(float(number) * 1024 ** _UNITS[unit])
         except ValueError:
             pass
-    elif not isinstance(value, bool) and isinstance(value, (int, float, np.number)):
-        if 0 < value < math.inf:
-            return int(value)
+    elif isinstance(value, (int, float, np.number)) and value is not True and 0 < value < math.inf:
+        return int(value)
     raise ValueError(
         f"max_memory={value!r} is not valid; use None, a positive number of bytes, or a text such "
         "as '2GB'."

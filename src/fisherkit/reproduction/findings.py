@@ -69,9 +69,9 @@ TABLE_FINDINGS: dict[str, str] = {
         "Table 1 holds. With the penalty of the paper, tuned by leave-one-out on every split, the "
         "mean error over the 13 sets is 14.78 % where 14.62 % is printed, and single sets differ "
         "by both signs. The penalty on the function (rkhs) has 14.60 %: it is better on image "
-        "(2.93 against 3.90), and no worse elsewhere by more than 0.2 points. The protocol of the paper, "
-        "one choice for all splits, flatters by 0.1 points. A committee of the models that tuning "
-        "prices has 13.89 %, most of it from splice and image, where distances are better measured "
-        "by L1."
+        "(2.93 against 3.90), and no worse elsewhere by more than 0.2 points. The protocol of the "
+        "paper, one choice for all splits, flatters by 0.1 points. A committee of the models that "
+        "tuning prices has 13.89 %, most of it from splice and image, where distances are better "
+        "measured by L1."
     ),
 }
