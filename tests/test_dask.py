@@ -27,7 +27,7 @@ OPTIONS = {"gamma": 0.2, "basis": "random", "n_components": 50, "random_state": 
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -140,7 +140,7 @@ def test_persisted_rows_are_computed_once(client, data, tmp_path):
     X, y = data
     lazy = da.from_array(X, chunks=(300, 4)).map_blocks(counted, str(tmp_path), dtype=float)
     lazy = lazy.persist()
-    distributed.wait(lazy)
+    distributed.wait(lazy, timeout=120)
     before = (tmp_path / "count").read_text().count("x")
     KernelFisherClassifier(**OPTIONS).fit(lazy, y)
     assert (tmp_path / "count").read_text().count("x") == before
