@@ -197,6 +197,18 @@ def test_tables_that_cannot_be_used_end_with_code_3(model, tmp_path, content, sa
     assert said in message and str(path) in message.replace(" ", "")
 
 
+def test_labels_that_are_no_class_count_as_wrong(tmp_path):
+    numbers = pd.DataFrame({"x": np.arange(40) * 7 % 40 / 10, "z": [0, 1] * 20})
+    numbers["kind"] = (numbers["x"] > 2).astype(int)
+    numbers.to_csv(tmp_path / "train.csv", index=False)
+    model = tmp_path / "m.fisherkit"
+    done("fit", tmp_path / "train.csv", "-t", "kind", "--model", model, "--held-out", "none", "-q")
+    new = tmp_path / "new.csv"
+    for odd in ("1.5", "a"):
+        new.write_text(f"x,z,kind\n0.3,0,0\n3.6,1,1\n3.7,0,{odd}\n3.7,0,1\n")
+        assert "25.00% of 4 rows" in done("predict", model, new).stderr
+
+
 def test_models_that_cannot_be_used_end_with_code_4(folder, model, tmp_path):
     cut = tmp_path / "cut.fisherkit"
     cut.write_bytes(model.read_bytes()[:-100])
@@ -205,8 +217,8 @@ def test_models_that_cannot_be_used_end_with_code_4(folder, model, tmp_path):
     assert "not a model file" in refused(4, "predict", folder / "new.csv", folder / "new.csv")
 
 
-def test_a_wrong_command_line_ends_with_code_2(folder, tmp_path):
-    train = folder / "train.csv"
+def test_a_wrong_command_line_ends_with_code_2(folder, model, tmp_path):
+    train, new = folder / "train.csv", folder / "new.csv"
     for arguments, said in [
         (["fit", "--kernel", "cubic"], "--kernel"),
         (["fit", "--penalty", "none"], "--penalty"),
@@ -216,6 +228,11 @@ def test_a_wrong_command_line_ends_with_code_2(folder, tmp_path):
         (["fit", train, "-t", "kind", "--model", tmp_path / "no" / "m"], "there is no folder"),
         (["fit", train, "-t", "kind", "--report", tmp_path], "is a folder"),
         (["fit", train, "-t", "kind", "--model", train], "would overwrite"),
+        (["fit", train, "-t", "kind", "--test", new, "--model", new], "would overwrite"),
+        (["fit", train, "--model", tmp_path / "x", "--report", tmp_path / "x"], "written twice"),
+        (["predict", model, new, "-o", model], "would overwrite"),
+        (["report", model, train, "-o", model], "would overwrite"),
+        (["export", model, "--onnx", model], "would overwrite"),
         (["fit", "--report", tmp_path / "r.html", "--max-memory", "1GB"], "every row in memory"),
     ]:
         assert said in refused(2, *arguments)

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from trainings import CLASSIFIERS, table, train
 
 from fisherkit.report import describe, embedded, render
-from fisherkit.report_blocks import percent
+from fisherkit.report_blocks import percent, rows_table
 from fisherkit.report_scores import (
     BINS,
     LARGEST_PATH,
@@ -232,3 +232,15 @@ def test_scripts_of_others_carry_their_licences():
 def test_placeholders_in_the_data_are_left_alone():
     html = render(train(n=60, target="{{style}} {{data}}"))
     assert "<title>Predicting {{style}} {{data}} from table.csv</title>" in html
+
+
+def test_rows_are_named_as_the_file_names_them():
+    X, y = table(120, 2)
+    for index, head, said in [
+        (pd.RangeIndex(120), "row", "from 0"),
+        (pd.RangeIndex(2, 122, name="line"), "line", "Lines are those of the file"),
+        (pd.RangeIndex(1, 121, name="row"), "row", "from 1"),
+    ]:
+        shown = rows_table(train(X=X.set_axis(index), y=y), np.array([0]), [], [[]], 0)
+        assert shown["head"][0] == head and said in shown["note"]
+        assert shown["rows"][0][0] == str(index[0])

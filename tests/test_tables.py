@@ -144,6 +144,13 @@ def test_decimal_commas_are_read_where_commas_do_not_separate(file):
     assert table["a"].tolist() == [1.5, -2.25] and table["c"].tolist() == [2, 3]
 
 
+def test_decimal_commas_change_no_other_column(file):
+    table = read_table(file("a;b;c\n1,5;7;x\n2;;y\n"))
+    assert table["a"].tolist() == [1.5, 2] and is_number(table["b"])
+    mixed = read_table(file("a\tb\n1,5\t0.5\n2,5\t1.5\n", "mixed.tsv"))
+    assert mixed["a"].tolist() == ["1,5", "2,5"] and mixed["b"].tolist() == [0.5, 1.5]
+
+
 def test_text_asked_for_keeps_leading_zeros(file):
     table = read_table(file("zip,n\n01067,1\n53111,2\n"), text=["zip", "absent"])
     assert table["zip"].tolist() == ["01067", "53111"]

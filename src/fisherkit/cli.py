@@ -189,7 +189,7 @@ def fit(
     a file, the breast-cancer table that scikit-learn carries is used.
     """
     with _failing():
-        _check_outputs(data, model, report)
+        _check_outputs((data, test), model, report)
         from fisherkit import console, training, training_files
 
         if data is None and (target or test or drop or keep or text):
@@ -259,7 +259,7 @@ def predict(
     error is said on the standard error stream.
     """
     with _failing():
-        _check_outputs(data, output)
+        _check_outputs((model, data), output)
         from fisherkit import model_files, prediction
 
         with _warnings_as_notes():
@@ -288,7 +288,7 @@ def report(
 ) -> None:
     """Write the report page of a model that was trained before."""
     with _failing():
-        _check_outputs(data, output)
+        _check_outputs((model, data), output)
         from fisherkit import model_files, training_files
 
         with _warnings_as_notes():
@@ -340,7 +340,7 @@ def audit(
 ) -> None:
     """List the rows whose labels are doubtful: what would the model without them say?"""
     with _failing():
-        _check_outputs(data, output)
+        _check_outputs((data,), output)
         from fisherkit import console, training
 
         with console.progress("reading", quiet=quiet):
@@ -363,7 +363,7 @@ def export(
 ) -> None:
     """Write a model in another format, with its preparation and calibration."""
     with _failing():
-        _check_outputs(model, onnx)
+        _check_outputs((model,), onnx)
         from fisherkit import model_files
         from fisherkit.onnx_export import ExportError, to_onnx
 
@@ -390,17 +390,24 @@ def _write_report(done: Any, path: Path) -> None:
     path.write_text(render(done), encoding="utf-8")
 
 
-def _check_outputs(given: Path | None, *outputs: Path | None) -> None:
-    """Refuse, before any work, files that cannot be written or would overwrite what is read."""
-    for path in outputs:
-        if path is None:
-            continue
+def _check_outputs(inputs: tuple[Path | None, ...], *outputs: Path | None) -> None:
+    """Refuse, before any work, files that cannot be written or would overwrite one another."""
+    written = [path for path in outputs if path is not None]
+    for number, path in enumerate(written):
         if not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"{path}: there is no folder {path.absolute().parent}.")
         if path.is_dir():
             raise typer.BadParameter(f"{path} is a folder.")
-        if given is not None and given.exists() and path.exists() and path.samefile(given):
+        if any(given is not None and _same_file(path, given) for given in inputs):
             raise typer.BadParameter(f"{path} would overwrite what is to be read.")
+        if any(_same_file(path, other) for other in written[:number]):
+            raise typer.BadParameter(f"{path} is to be written twice; give two names.")
+
+
+def _same_file(path: Path, other: Path) -> bool:
+    if path.exists() and other.exists():
+        return path.samefile(other)
+    return path.resolve() == other.resolve()
 
 
 app.command()(reproduce)

@@ -59,15 +59,20 @@ def rows_table(
 ) -> Block:
     """Rows of the data by number, with ``cells`` and some of their columns."""
     values = training.X.iloc[rows, :_SHOWN]
+    kind = str(values.index.name or "row")
+    counted = {
+        "line": "Lines are those of the file where the rows begin.",
+        "row": f"Rows are counted from {1 if values.index.name else 0}.",
+    }
     return {
         "type": "table",
-        "head": ["row", *head, *(str(c) for c in values.columns)],
+        "head": [kind, *head, *(str(c) for c in values.columns)],
         "rows": [
             [str(row[0]), *cell, *(_cell(v) for v in row[1:])]
             for cell, row in zip(cells, values.itertuples(name=None), strict=True)
         ],
         "numbers": numbers,
-        "note": "Rows are numbered as in the table, from 0."
+        "note": counted.get(kind, f"Rows are named by {kind}.")
         + (f" The first {_SHOWN} columns are shown." if training.X.shape[1] > _SHOWN else ""),
     }
 

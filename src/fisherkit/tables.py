@@ -302,10 +302,14 @@ class _TextFile:
     def read(self, text: Sequence[str]) -> pd.DataFrame:
         kept: dict[str, type] = {name: str for name in text if name in self.names}
         table = self._parse(kept)
-        if self.separator != "," and any(
-            name not in kept and _decimal_commas(values) for name, values in texts(table).items()
-        ):
-            table = self._parse(kept, decimal=",")
+        if self.separator != "," and not _decimal_points(table):
+            commas = [
+                name
+                for name, values in texts(table).items()
+                if name not in kept and _decimal_commas(values)
+            ]
+            if commas:
+                table[commas] = self._parse({}, decimal=",", usecols=commas)[commas]
         odd = table.loc[:, [dtype in ("bool", "object") for dtype in table.dtypes]]
         guessed = [name for name, values in odd.items() if _truth_values(values)]
         if guessed:  # as they are written, so that other files are read alike
@@ -423,6 +427,13 @@ def _decimal_commas(values: pd.Series) -> bool:
     """Whether the texts of a column are numbers such as 3,14."""
     known = values.dropna().astype(str)
     return bool(known.str.fullmatch(r"[-+]?\d+(,\d+)?").all() and known.str.contains(",").any())
+
+
+def _decimal_points(table: pd.DataFrame) -> bool:
+    """Whether a column has numbers such as 3.14; whole ones beside missing values do not tell."""
+    values = table.select_dtypes("float").to_numpy()
+    missing = np.isnan(values)
+    return bool(((values % 1 != 0) & ~missing).any() or (~missing.any(axis=0)).any())
 
 
 def _truth_values(values: pd.Series) -> bool:

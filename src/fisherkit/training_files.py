@@ -39,13 +39,13 @@ def columns(file: ModelFile) -> list[Column]:
 
 
 def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
-    """The target column in the type of the classes; labels never seen stay as they are."""
-    kind = file.model.classes_.dtype
-    values = table[file.metadata["target"]]
-    try:
-        return values.to_numpy(dtype=str if kind.kind == "U" else kind)
-    except (TypeError, ValueError):
-        return values.to_numpy(dtype=object)
+    """The target column in the type of the classes; floats if some labels were never seen."""
+    classes, values = file.model.classes_, table[file.metadata["target"]]
+    if classes.dtype.kind == "U":
+        return values.to_numpy(dtype=str)
+    found = pd.to_numeric(values, errors="coerce")
+    floats = found.to_numpy(dtype=np.float64, na_value=np.nan)
+    return found.to_numpy(dtype=classes.dtype) if np.isin(floats, classes).all() else floats
 
 
 def read_rows(file: ModelFile, path: Any, encoding: str) -> pd.DataFrame:
