@@ -217,6 +217,19 @@ def test_models_that_cannot_be_used_end_with_code_4(folder, model, tmp_path):
     assert "not a model file" in refused(4, "predict", folder / "new.csv", folder / "new.csv")
 
 
+def test_models_saved_from_python_without_a_table_end_with_code_4(folder, tmp_path):
+    path = tmp_path / "py.fisherkit"
+    X, y = load_iris(return_X_y=True)
+    model_files.save(KernelFisherClassifier(gamma=0.1).fit(X, y), path)
+    for command in (
+        ["predict", path, folder / "new.csv"],
+        ["report", path],
+        ["report", path, folder / "new.csv"],
+        ["inspect", path, "--code"],
+    ):
+        assert "saved from Python" in refused(4, *command)
+
+
 def test_a_wrong_command_line_ends_with_code_2(folder, model, tmp_path):
     train, new = folder / "train.csv", folder / "new.csv"
     for arguments, said in [

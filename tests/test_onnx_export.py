@@ -164,6 +164,21 @@ def test_columns_with_missing_rare_and_unseen_values(rare):
     assert np.unique(p[:, 0]).size > 50
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_columns_may_be_called_like_what_is_inside(kernel):
+    X, y, _ = rows(2)
+    names = ["x", "z", "sum", "constant_0", "fisherkit/constant_1", "concat_0", "sum_out"]
+    X = pd.DataFrame(np.tile(X, len(names))[:, : len(names)], columns=names)
+
+    def fitted(X):
+        prepare = ColumnTransformer([("number", StandardScaler(), list(X.columns))])
+        return make_pipeline(prepare, KernelFisherClassifier(kernel, gamma=0.1)).fit(X, y)
+
+    agree(fitted(X), X, as_inputs(X))
+    with pytest.raises(ExportError, match="'label'"):
+        to_onnx(fitted(X.rename(columns={"x": "label"})))
+
+
 def test_what_the_command_trains_can_be_exported():
     done = train(example(), held_out="none")
     X = done.X

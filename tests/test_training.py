@@ -197,6 +197,25 @@ def test_columns_that_say_nothing_are_left_out_and_named(saved):
     assert same_model(train(data, held_out="none"))
 
 
+def test_numbers_of_rows_are_left_out_in_any_order(saved):
+    rng = np.random.default_rng(0)
+    index = np.sort(rng.choice(1000, 120, replace=False))
+    table = people().assign(case=rng.permutation(120) + 5)
+    table.insert(0, "", index)
+    data = read_data(saved(table), "label")
+    assert {"column 1", "case"}.isdisjoint(data.X.columns)
+    assert sum("numbers the rows" in note for note in data.notes) == 2
+    kept = read_data(saved(table), "label", keep=("column 1", "case"))
+    assert {"column 1", "case"} <= set(kept.X.columns)
+
+
+def test_dates_can_be_text(saved):
+    table = people().assign(seen=["2024-05-01", "2024-05-02"] * 60)
+    assert "seen" in read_data(saved(table), "label", text=("seen",)).texts
+    with pytest.raises(TableError, match="--text 'seen'"):
+        read_data(saved(table), "label")
+
+
 def test_numbers_can_be_text(saved):
     data = read_data(saved(people()), "label", text=("children",))
     assert data.texts == ["children", "town", "member"]

@@ -311,6 +311,10 @@ def inspect(
         from fisherkit import console, model_files
 
         about = model_files.read_metadata(model)
+        if code and "code" not in about:
+            from fisherkit.training_files import NO_TABLE
+
+            raise model_files.ModelFileError(NO_TABLE)
         if as_json:
             typer.echo(json.dumps(about, indent=1))
         elif "summary" not in about:

@@ -72,7 +72,7 @@ def to_onnx(model: Any) -> Any:
     *preparation, classifier = steps
     if not isinstance(classifier, DecisionMixin):
         raise ExportError(f"{type(classifier).__name__} is not a classifier of fisherkit.")
-    graph = Graph()
+    graph = Graph(_prefix(getattr(model, "feature_names_in_", [])))
     if preparation and isinstance(preparation[0], ColumnTransformer):
         X = _columns(graph, preparation.pop(0))
     else:
@@ -88,6 +88,14 @@ def to_onnx(model: Any) -> Any:
     )
 
 
+def _prefix(columns: Any) -> str:
+    """Of the names inside the graph, so that none is that of a column."""
+    prefix = "fisherkit/"
+    while any(str(column).startswith(prefix) for column in columns):
+        prefix += "/"
+    return prefix
+
+
 def _columns(graph: Graph, transformer: ColumnTransformer) -> str:
     """Inputs by column, prepared and side by side."""
     parts = []
@@ -96,6 +104,12 @@ def _columns(graph: Graph, transformer: ColumnTransformer) -> str:
             continue
         if not all(isinstance(column, str) for column in columns):
             raise ExportError(f"ColumnTransformer part {name!r}: columns must be given by name.")
+        taken = sorted({"label", "probabilities"}.intersection(columns))
+        if taken:
+            raise ExportError(
+                f"Column {taken[0]!r} is called as an output of the graph is; give the column "
+                "another name and train again."
+            )
         steps = [s for _, s in step.steps] if isinstance(step, Pipeline) else [step]
         if isinstance(steps[-1], OneHotEncoder):
             parts += _levels(graph, steps, list(columns))

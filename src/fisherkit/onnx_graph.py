@@ -28,7 +28,7 @@ _TYPES = {
 class Graph:
     """A graph that grows; tensors are known by their names, which begin with ``prefix``."""
 
-    prefix: str = ""
+    prefix: str
     nodes: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
     inputs: list[Any] = field(default_factory=list)
@@ -98,28 +98,29 @@ def squared_distances(graph: Graph, X: str, centres: np.ndarray, weight: Any = 1
 def summed_over_features(graph: Graph, X: str, centres: np.ndarray, term: str) -> str:
     """sum_k term(x_k, z_k), (n, m); the term is "absolute" |x - z| or "chi2" (x - z)^2/(x + z)."""
     m = len(centres)
-    body = Graph(prefix=f"sum_{len(graph.nodes)}_")
-    x = body.add("Unsqueeze", "x", body.constant([1], "integer"))
-    gap = body.add("Sub", x, "z")
+    body = Graph(prefix=f"{graph.prefix}sum_{len(graph.nodes)}_")
+    total_in, x_in, z, total_out = (f"{body.prefix}{name}" for name in ("sum", "x", "z", "out"))
+    x = body.add("Unsqueeze", x_in, body.constant([1], "integer"))
+    gap = body.add("Sub", x, z)
     if term == "absolute":
         value = body.add("Abs", gap)
     else:
-        total = body.add("Add", x, "z")
+        total = body.add("Add", x, z)
         zero = body.constant(0.0)
         empty = body.add("Equal", total, zero)
         safe = body.add("Where", empty, body.constant(1.0), total)
         value = body.add("Where", empty, zero, body.add("Div", body.add("Mul", gap, gap), safe))
-    body.add("Add", "sum", value, output="sum_out")
+    body.add("Add", total_in, value, output=total_out)
     double = TensorProto.DOUBLE
     step = helper.make_graph(
         body.nodes,
         body.prefix,
         [
-            helper.make_tensor_value_info("sum", double, [None, m]),
-            helper.make_tensor_value_info("x", double, [None]),
-            helper.make_tensor_value_info("z", double, [m]),
+            helper.make_tensor_value_info(total_in, double, [None, m]),
+            helper.make_tensor_value_info(x_in, double, [None]),
+            helper.make_tensor_value_info(z, double, [m]),
         ],
-        [helper.make_tensor_value_info("sum_out", double, [None, m])],
+        [helper.make_tensor_value_info(total_out, double, [None, m])],
         body.constants,
     )
     rows = graph.add("Gather", graph.add("Shape", X), graph.constant([0], "integer"))

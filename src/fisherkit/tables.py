@@ -251,7 +251,7 @@ def _read_columnar(path: Path, ending: str, text: Sequence[str]) -> pd.DataFrame
     columns = {}
     for name, values in zip(names, table.items(), strict=True):
         values = values[1]
-        if _moments(values):
+        if _moments(values) and name not in text:
             columns[name] = values
         elif name in text or pd.api.types.is_bool_dtype(values.dtype) or not is_number(values):
             columns[name] = _as_text(values)

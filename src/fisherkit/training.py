@@ -49,6 +49,7 @@ _FOLDS = 5
 _FOLD_ROWS = 2000  # rows up to which "auto" fits a model for each fold
 _SET_ASIDE = 0.2
 _MOST_CLASSES = 100
+_UNNAMED = ("column 1", "Unnamed: 0")  # what a saved index of pandas is called
 _MANY_NUMBERS = 20  # of a target, from which a note asks whether they are classes
 _RARE = 10  # rows below which a level is rare, in tables of 1,000 rows and more
 _FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
@@ -389,11 +390,11 @@ def _labels(values: pd.Series, path: Any) -> tuple[np.ndarray, str]:
 
 
 def _refuse_unusable(features: pd.DataFrame, path: Any, text: tuple[str, ...]) -> None:
-    for name, value in date_columns(features).items():
+    for name, value in date_columns(features.drop(columns=[*text], errors="ignore")).items():
         raise TableError(
             f"{path}, column {name!r} holds dates, such as {str(value)!r}. What matters about a "
             "date is for you to say: replace it by numbers (year, month, weekday, days since an "
-            f"event), or leave it out with --drop {name!r}."
+            f"event), leave it out with --drop {name!r}, or take it as text with --text {name!r}."
         )
     for name, values in texts(features).items():
         stray = None if name in text else stray_text(values)
@@ -412,16 +413,18 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> tuple[list[str], l
     block = numbers(features)
     values = block.to_numpy(dtype=np.float64, na_value=np.nan)
     known = ~np.isnan(values)
-    counts = np.all(np.abs(np.diff(values, axis=0)) == 1, axis=0) & (not few)
+    steps = np.diff(np.sort(values, axis=0), axis=0)
+    counts = np.all(steps == 1, axis=0) & (not few)
+    index = np.all((steps > 0) & (steps % 1 == 0), axis=0) & block.columns.isin(_UNNAMED)
     same = np.all(values == values[0], axis=0)
     for name, any_known, constant, counting in zip(
-        block.columns, known.any(axis=0), same, counts, strict=True
+        block.columns, known.any(axis=0), same, counts | index, strict=True
     ):
         if not any_known:
             why[name] = "it has no values"
         elif constant:
             why[name] = f"its value is always {block[name].iloc[0]}"
-        elif counting and _one_way(block[name].to_numpy()):
+        elif counting:
             why[name] = f"it numbers the rows (--keep {name!r} to use it)"
     for name, column in texts(features).items():
         distinct = column.nunique()
@@ -433,10 +436,6 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> tuple[list[str], l
             why[name] = "every row has a text of its own, as identifiers do"
     unused = [str(name) for name in features.columns if name in why and name not in keep]
     return unused, [f"column {name!r} was left out: {why[name]}." for name in unused]
-
-
-def _one_way(values: np.ndarray) -> bool:
-    return abs(values[-1] - values[0]) == len(values) - 1
 
 
 def _many_numbers(y: np.ndarray, target: str) -> list[str]:

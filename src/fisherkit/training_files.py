@@ -10,9 +10,14 @@ import numpy as np
 import pandas as pd
 
 from fisherkit import model_files
-from fisherkit.model_files import ModelFile
+from fisherkit.model_files import ModelFile, ModelFileError
 from fisherkit.tables import Column, TableError, match, numbers, read_table, texts
 from fisherkit.training import EXAMPLE, HeldOut, Training, example
+
+NO_TABLE = (
+    "The model file was saved from Python and does not say which table it was trained on; load it "
+    "with fisherkit.model_files.load, or train with fisherkit fit --model."
+)
 
 
 def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
@@ -31,7 +36,15 @@ def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
 
 
 def columns(file: ModelFile) -> list[Column]:
-    """The columns that the model was trained on."""
+    """The columns that the model was trained on.
+
+    Raises
+    ------
+    ModelFileError
+        If the file was saved from Python, without them.
+    """
+    if "columns" not in file.metadata:
+        raise ModelFileError(NO_TABLE)
     return [
         Column(item["name"], item["kind"], item["missing"], tuple(item["values"]))
         for item in file.metadata["columns"]
@@ -64,7 +77,7 @@ def restore(file: ModelFile, path: Any, encoding: str = "utf-8") -> Training:
     TableError
         If the table is another one, or has changed.
     """
-    about = file.metadata
+    about, known = file.metadata, columns(file)
     if path is None and about["source"] == EXAMPLE:
         data = example()
         X, y = data.X, data.y
@@ -75,7 +88,7 @@ def restore(file: ModelFile, path: Any, encoding: str = "utf-8") -> Training:
         if about["target"] not in table.columns:
             raise TableError(f"{path} has no column {about['target']!r}, the target.")
         table = table[table[about["target"]].notna()]
-        X, y = match(table, columns(file), path), labels(file, table)
+        X, y = match(table, known, path), labels(file, table)
     if _fingerprint(X, y) != about["rows_sha256"]:
         raise TableError(
             f"{path} does not hold the rows that the model was trained on ({about['source']})."
