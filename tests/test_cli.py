@@ -172,8 +172,10 @@ def test_unseen_and_missing_values_get_an_answer(folder, model, tmp_path):
     new = pd.read_csv(folder / "new.csv").drop(columns="kind").head(4)
     new.loc[0, "petal"], new.loc[1, "petal"], new.loc[2, "sepal width"] = "odd", None, None
     new.to_csv(tmp_path / "new.csv", index=False)
-    out = done("predict", model, tmp_path / "new.csv").stdout
-    assert out.count("\n") == 5 and "nan" not in out.lower()
+    result = done("predict", model, tmp_path / "new.csv")
+    assert result.stdout.count("\n") == 5 and "nan" not in result.stdout.lower()
+    said = "1 row has a value of 'petal' that training has not seen, such as 'odd'\n"
+    assert result.stderr == said
 
 
 @pytest.mark.parametrize(

@@ -133,10 +133,16 @@ def test_a_hundred_thousand_columns(file):
     assert table.shape == (2, 100_000) and table["c99999"].tolist() == [2, 4]
 
 
-def test_truth_values_are_text_as_written(file):
-    table = read_table(file("a,b\nTRUE,true\nFALSE,\nTRUE,false\n"))
-    assert table["a"].tolist() == ["TRUE", "FALSE", "TRUE"]
-    assert table["b"].dropna().tolist() == ["true", "false"]
+def test_truth_values_are_text_written_one_way(file):
+    table = read_table(file("a,b,c\nTRUE,true,true\nFALSE,,no\nTRUE,false,False\n"))
+    assert table["a"].tolist() == ["True", "False", "True"]
+    assert table["b"].dropna().tolist() == ["True", "False"]
+    assert table["c"].tolist() == ["True", "no", "False"]
+
+
+def test_blanks_around_a_text_do_not_count(file):
+    table = read_table(file('a,b\n"hi ",1\n hi,2\n"? ",3\n'))
+    assert table["a"].tolist()[:2] == ["hi", "hi"] and table["a"].isna().tolist()[2]
 
 
 def test_decimal_commas_are_read_where_commas_do_not_separate(file):

@@ -20,7 +20,10 @@ _SMALL = 2000  # training rows
 
 @dataclass(frozen=True)
 class Predictions:
-    """``table`` has one row for each of the data; ``remark`` is the error, if labels are there."""
+    """``table`` has one row for each of the data.
+
+    ``remark`` is the error, if labels are there, and which texts training has not seen.
+    """
 
     table: pd.DataFrame
     remark: str
@@ -57,13 +60,31 @@ def predict(
         confidence = UNASKED
     if confidence is not None:
         answers["set"] = _sets(model, X, classes, confidence)
-    remark = ""
+    remarks = _unseen(model, X)
     if about["target"] in read.columns:
         truth = read[about["target"]].notna().to_numpy()
         wrong = answers["predicted"][truth] != labels(file, read[truth])
         if len(wrong):
-            remark = f"error on {path}: {np.mean(wrong):.2%} of {len(wrong)} rows with a label"
-    return Predictions(pd.DataFrame(answers, index=read.index), remark)
+            rows = f"{len(wrong)} rows with a label"
+            remarks.append(f"error on {path}: {np.mean(wrong):.2%} of {rows}")
+    return Predictions(pd.DataFrame(answers, index=read.index), "\n".join(remarks))
+
+
+def _unseen(model: Any, X: pd.DataFrame) -> list[str]:
+    """Sentences about the levels that the encoder does not know."""
+    encoded = model["prepare"].named_transformers_.get("text")
+    if encoded is None:
+        return []
+    remarks = []
+    for name, levels in zip(encoded.feature_names_in_, encoded[-1].categories_, strict=True):
+        known = X[name].dropna()
+        unseen = known[~known.isin(levels)]
+        if len(unseen):
+            some = "1 row has a value" if len(unseen) == 1 else f"{len(unseen)} rows have values"
+            remarks.append(
+                f"{some} of {name!r} that training has not seen, such as {unseen.iloc[0]!r}"
+            )
+    return remarks
 
 
 def _has_sets(model: Any) -> bool:

@@ -27,6 +27,11 @@ COLUMNAR = (".parquet", ".feather", ".arrow")
 
 _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _MOSTLY = 0.8  # share of numbers from which a text among them is taken for a mistake
+_MISSING = ["", "?"]  # in every column; where text was not asked for, words such as NA as well
+_ONE_WAY: dict[str, Any] = {
+    **{"TRUE": "True", "true": "True", "FALSE": "False", "false": "False"},
+    **dict.fromkeys(_MISSING, np.nan),
+}
 _DATE = (
     r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.](\d{2}|\d{4})( .*)?|\d{4}/\d\d?/\d\d?"
 )
@@ -138,9 +143,20 @@ def read_table(path: Any, *, text: Sequence[str] = (), encoding: str = "utf-8") 
         raise TableError(f"{path}: the ending {path.suffix!r} is none of {known}.")
     if len(table) == 0:
         raise TableError(f"{path} has a header and no rows.")
-    table = table.copy()  # columns of one type side by side, which very many columns need
+    table = _tidied(table).copy()  # columns of one type side by side, which very many columns need
     _refuse_infinite(table, path)
     return table
+
+
+def _tidied(table: pd.DataFrame) -> pd.DataFrame:
+    """Texts without blanks around them, and truth values written one way, True and False."""
+    changed = {}
+    for name, values in texts(table).items():
+        if not _moments(values):
+            tidy = values.str.strip().replace(_ONE_WAY)
+            if not tidy.equals(values):
+                changed[str(name)] = tidy
+    return table.assign(**changed)
 
 
 def place(table: pd.DataFrame | pd.Series, position: int) -> str:
@@ -312,9 +328,7 @@ class _TextFile:
                 table[commas] = self._parse({}, decimal=",", usecols=commas)[commas]
         odd = table.loc[:, [dtype in ("bool", "object") for dtype in table.dtypes]]
         guessed = [name for name, values in odd.items() if _truth_values(values)]
-        if guessed:  # as they are written, so that other files are read alike
-            table[guessed] = self._parse(dict.fromkeys(guessed, str), usecols=guessed)[guessed]
-        return table
+        return table.assign(**{str(name): _as_text(table[name]) for name in guessed})
 
     def _parse(self, dtype: dict[str, type], **options: Any) -> pd.DataFrame:
         with _text(self.path, self.encoding) as file:
@@ -325,7 +339,7 @@ class _TextFile:
                 names=self.names,
                 index_col=False,
                 dtype=dtype,
-                na_values=["?"],
+                na_values=_MISSING,
                 skipinitialspace=True,
                 low_memory=False,
                 **options,
