@@ -211,6 +211,14 @@ def test_labels_that_are_no_class_count_as_wrong(tmp_path):
         assert "25.00% of 4 rows" in done("predict", model, new).stderr
 
 
+def test_none_can_be_a_class(folder, tmp_path):
+    path, model = tmp_path / "t.csv", tmp_path / "m.fisherkit"
+    path.write_text((folder / "train.csv").read_text().replace("setosa", "None"))
+    done("fit", path, "-t", "kind", "--text", "kind", "--model", model, "--held-out", "none", "-q")
+    assert model_files.load(model).model.classes_[0] == "None"
+    assert "of 75 rows with a label" in done("predict", model, path).stderr
+
+
 def test_models_that_cannot_be_used_end_with_code_4(folder, model, tmp_path):
     cut = tmp_path / "cut.fisherkit"
     cut.write_bytes(model.read_bytes()[:-100])

@@ -162,6 +162,13 @@ def test_text_asked_for_keeps_leading_zeros(file):
     assert table["zip"].tolist() == ["01067", "53111"]
 
 
+def test_words_for_missing_values_are_texts_where_text_is_asked_for(file):
+    path = file("a,b,c\nNone,NA,1\n,None,2\n?,x,3\n")
+    table = read_table(path, text=["a"], levels=["b"])
+    assert table["a"].iloc[0] == "None" and table["a"].isna().tolist() == [False, True, True]
+    assert table["b"].isna().tolist() == [True, True, False]
+
+
 def test_a_column_without_a_name_gets_its_number(file):
     assert list(read_table(file(",b\n1,2\n")).columns) == ["column 1", "b"]
 

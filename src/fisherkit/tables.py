@@ -3,8 +3,9 @@
 Text files are UTF-8 unless said otherwise, with or without a byte-order mark, with any line ends,
 separated by commas, or by semicolons, tabs or bars (then 3,14 may be a number). Every record must
 have as many fields as the header. Empty fields, "?" and the usual words (NA, NaN, null, None, ...)
-are missing values. What is wrong is said with file, line and column; rows are indexed by the line
-of the file they begin in.
+are missing values; the words are texts in columns that are to be text. Blanks around a text do not
+count. What is wrong is said with file, line and column; rows are indexed by the line of the file
+they begin in.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def _number_mask(table: pd.DataFrame) -> np.ndarray:
     return np.array([known[dtype] for dtype in table.dtypes], dtype=bool)
 
 
-def read_table(path: Any, *, text: Sequence[str] = (), encoding: str = "utf-8") -> pd.DataFrame:
+def read_table(
+    path: Any, *, text: Sequence[str] = (), levels: Sequence[str] = (), encoding: str = "utf-8"
+) -> pd.DataFrame:
     """The table in a file; the ending of its name says which kind it is.
 
     Parameters
@@ -95,8 +98,12 @@ def read_table(path: Any, *, text: Sequence[str] = (), encoding: str = "utf-8") 
     path : str or path
         Ends in .csv, .txt, .tsv, .tab (or one of these and .gz), .parquet, .feather or .arrow.
     text : sequence of str
-        Columns to keep as text whatever they look like, such as codes with leading zeros. Names
-        that the table does not have are ignored.
+        Columns to keep as text whatever they look like, such as codes with leading zeros. Only
+        empty fields and "?" are missing values in them: NA and None are texts. Names that the
+        table does not have are ignored.
+    levels : sequence of str
+        Columns to keep as text as well, where NA and None are missing values as elsewhere: those
+        that were text in another file.
     encoding : str
         Of a text file without a byte-order mark.
 
@@ -135,9 +142,9 @@ def read_table(path: Any, *, text: Sequence[str] = (), encoding: str = "utf-8") 
     ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     ending = ending.lower()
     if ending in COLUMNAR and path.suffix != ".gz":
-        table = _read_columnar(path, ending, text)
+        table = _read_columnar(path, ending, [*text, *levels])
     elif ending in SEPARATORS:
-        table = _TextFile.open(path, encoding, SEPARATORS[ending]).read(text)
+        table = _TextFile.open(path, encoding, SEPARATORS[ending]).read(text, levels)
     else:
         known = ", ".join([*SEPARATORS, *COLUMNAR])
         raise TableError(f"{path}: the ending {path.suffix!r} is none of {known}.")
@@ -315,9 +322,14 @@ class _TextFile:
                 raise TableError(f"{path}, line {line}: {error} (is a quote missing?)") from error
         return cls(path, encoding, separator, names, np.asarray(lines, dtype=np.int64))
 
-    def read(self, text: Sequence[str]) -> pd.DataFrame:
-        kept: dict[str, type] = {name: str for name in text if name in self.names}
+    def read(self, text: Sequence[str], levels: Sequence[str]) -> pd.DataFrame:
+        known = set(self.names)
+        kept: dict[str, type] = {name: str for name in (*text, *levels) if name in known}
         table = self._parse(kept)
+        asked: dict[str, type] = {name: str for name in text if name in known}
+        if asked:
+            names = list(asked)
+            table[names] = self._parse(asked, usecols=names, keep_default_na=False)[names]
         if self.separator != "," and not _decimal_points(table):
             commas = [
                 name

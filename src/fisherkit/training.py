@@ -97,11 +97,15 @@ class Training:
     code: str
     notes: tuple[str, ...]
     seconds: float
+    asked_text: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows to train on, and how they were read; ``left_out`` are columns that are not used."""
+    """Rows to train on, and how they were read.
+
+    ``left_out`` are columns that are not used, ``asked_text`` those that were to be text.
+    """
 
     X: pd.DataFrame
     y: np.ndarray
@@ -110,6 +114,7 @@ class Data:
     reading: str
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
+    asked_text: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> list[str]:
@@ -179,7 +184,7 @@ def read_data(
     left_out = (*drop, *unused)
     reading = training_code.read_file(path, text, encoding, target, left_out, conversion)
     notes += [*remarks, *_many_numbers(y, target), *_imbalance(y)]
-    return Data(X, y, target, str(path), reading, left_out, tuple(notes))
+    return Data(X, y, target, str(path), reading, left_out, tuple(notes), text)
 
 
 def train(
@@ -243,6 +248,7 @@ def train(
         code=training_code.program(data.reading, data.numbers, data.texts, _rare(data), settled),
         notes=data.notes,
         seconds=perf_counter() - start,
+        asked_text=data.asked_text,
     )
 
 
@@ -325,8 +331,8 @@ def _set_aside(data: Data, prepare: Any, recipe: Recipe, seed: int) -> HeldOut:
 
 
 def _test_rows(data: Data, path: Any, encoding: str) -> tuple[pd.DataFrame, np.ndarray]:
-    text = data.texts if data.y.dtype.kind != "U" else [*data.texts, data.target]
-    table = read_table(path, text=text, encoding=encoding)
+    levels = data.texts if data.y.dtype.kind != "U" else [*data.texts, data.target]
+    table = read_table(path, text=data.asked_text, levels=levels, encoding=encoding)
     if data.target not in table.columns:
         raise TableError(f"{path} has no column {data.target!r}, the target.")
     table = table[table[data.target].notna()]

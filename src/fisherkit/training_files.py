@@ -28,6 +28,7 @@ def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
         "method": training.method,
         "classes": [_plain(label) for label in training.model.classes_],
         "columns": [asdict(column) for column in Column.all_of(training.X)],
+        "asked_text": list(training.asked_text),
         "rows_sha256": _fingerprint(training.X, training.y),
         "code": training.code,
         "summary": summary,
@@ -63,10 +64,11 @@ def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
 
 def read_rows(file: ModelFile, path: Any, encoding: str) -> pd.DataFrame:
     """A table read as the one that the model was trained on; all of its columns."""
-    text = [column.name for column in columns(file) if column.kind == "text"]
+    levels = [column.name for column in columns(file) if column.kind == "text"]
     if file.model.classes_.dtype.kind == "U":
-        text.append(file.metadata["target"])
-    return read_table(path, text=text, encoding=encoding)
+        levels.append(file.metadata["target"])
+    asked = file.metadata.get("asked_text", [])
+    return read_table(path, text=asked, levels=levels, encoding=encoding)
 
 
 def restore(file: ModelFile, path: Any, encoding: str = "utf-8") -> Training:
@@ -107,6 +109,7 @@ def restore(file: ModelFile, path: Any, encoding: str = "utf-8") -> Training:
         code=about["code"],
         notes=tuple(summary["notes"]),
         seconds=summary["seconds"],
+        asked_text=tuple(about.get("asked_text", [])),
     )
 
 
