@@ -166,21 +166,21 @@ def test_tasks_grow_with_chunks_only(data, monkeypatch):
     assert totals[1] < 1.3 * totals[0]
 
 
-def killing(block, folder, number, block_info=None):
-    """Kills the worker that computes this chunk the third time (that is, in mid-fit), once."""
-    flag = os.path.join(folder, "killed")
-    if block_info and block_info[0]["chunk-location"][0] == number:
-        seen = os.path.join(folder, "seen")
-        with open(seen, "a") as file:
-            file.write("x")
-        if os.path.getsize(seen) == 2 and not os.path.exists(flag):
-            with open(flag, "w"):
-                pass
-            os.kill(os.getpid(), signal.SIGKILL)
-    return block
-
-
 def test_a_killed_worker_does_not_change_the_model(data, tmp_path):
+    # nested, so that it travels to the workers by value: they may not find this file
+    def killing(block, folder, number, block_info=None):
+        """Kills the worker that computes this chunk the third time (that is, in mid-fit), once."""
+        flag = os.path.join(folder, "killed")
+        if block_info and block_info[0]["chunk-location"][0] == number:
+            seen = os.path.join(folder, "seen")
+            with open(seen, "a") as file:
+                file.write("x")
+            if os.path.getsize(seen) == 2 and not os.path.exists(flag):
+                with open(flag, "w"):
+                    pass
+                os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
     X, y = data
     whole = KernelFisherClassifier(**OPTIONS).fit(X, y)
     with (
