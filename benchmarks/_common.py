@@ -2,7 +2,6 @@
 
 import csv
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +16,7 @@ from threadpoolctl import threadpool_info
 
 from fisherkit.datasets import load_ida, make_torus
 from fisherkit.reproduction import splits
+from fisherkit.reproduction.runner import processor
 
 RESULTS = Path(__file__).parent / "results"
 Row = dict[str, object]
@@ -44,18 +44,9 @@ def environment() -> str:
         (pool["num_threads"] for pool in threadpool_info()), default=1
     )
     return (
-        f"threads: {threads}, cpu: {_cpu_model()}, numpy {np.__version__}, "
+        f"threads: {threads}, cpu: {processor()}, numpy {np.__version__}, "
         f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
     )
-
-
-def _cpu_model() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def write_csv(name: str, rows: list[Row]) -> None:

@@ -17,6 +17,7 @@ from sklearn.metrics.pairwise import laplacian_kernel
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
 from fisherkit._cityblock import cityblock
+from fisherkit.canonical import mu_floor
 from fisherkit.decompose import Decomposer, Design
 from fisherkit.kernels import Gram, Kernel, reference_width, width_step
 from fisherkit.ridge import RidgePath
@@ -40,7 +41,8 @@ def scores_alone(X: np.ndarray, Y: np.ndarray) -> int:
         octave = width_step(kernel) ** 2
         for gamma in reference_width(X, weights.frequency, kernel) * octave**OCTAVES:
             canonical = decomposer.decompose(gamma, lambda unit: 1e-4 * 2.0**-14 * unit).canonical
-            scores = RidgePath.of(canonical, Y).held_out(list(mu_grid(canonical)))
+            mus = mu_grid(canonical.unit, mu_floor(canonical.unit, weights))
+            scores = RidgePath.of(canonical, Y).held_out(list(mus))
             count += scores.shape[2]
     return count
 

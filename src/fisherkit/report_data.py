@@ -12,7 +12,7 @@ from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.inspection import doubts
 from fisherkit.report_blocks import Block, number, percent, rows_table, section, text
-from fisherkit.training import Training
+from fisherkit.training import INFLUENCE_ROWS, Training
 
 PAPERS = {
     "fisher": (
@@ -39,7 +39,6 @@ PAPERS = {
 PAPERS["committee"] = PAPERS["fisher"]
 
 
-_INFLUENCE_ROWS = 3000  # rows up to which every row's influence on all others is found
 _COLUMNS = 60
 _DOUBTED = 15
 
@@ -90,7 +89,7 @@ def suspects(training: Training) -> dict[str, Any]:
     """Rows whose label the model without them doubts most."""
     model = training.model[-1]
     exact = isinstance(model, (KernelFisherClassifier, BayesianFisherClassifier))
-    with_influence = exact and len(training.y) <= _INFLUENCE_ROWS
+    with_influence = exact and len(training.y) <= INFLUENCE_ROWS
     position = np.arange(len(training.y))
     table = doubts(model, training.y, index=position, influence=with_influence)
     doubted = table[(table["label"] != table["suggested"]) & table["probability"].notna()]
@@ -106,7 +105,7 @@ def suspects(training: Training) -> dict[str, Any]:
             cell.append("yes" if value > 0 else "no")
         advice += " “Harms others” says whether the other rows are predicted better without it."
     elif exact:
-        advice += f" Influence on other rows is found up to {_INFLUENCE_ROWS:,} rows."
+        advice += f" Influence on other rows is found up to {INFLUENCE_ROWS:,} rows."
     intro = (
         f"Models that had not seen the row disagree with the label of {len(doubted):,} of "
         f"{len(training.y):,} rows ({percent(len(doubted) / len(training.y))}); these are the "

@@ -54,7 +54,7 @@ _MANY_NUMBERS = 20  # of a target, from which a note asks whether they are class
 _RARE = 10  # rows below which a level is rare, in tables of 1,000 rows and more
 _FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
 _IMBALANCED = 0.1
-_INFLUENCE_ROWS = 3000
+INFLUENCE_ROWS = 3000  # up to which every row's influence on all others is found
 
 STAGES = "fisherkit.training"  # the logger of the stages of a training
 
@@ -261,7 +261,7 @@ def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     features = _prepare(data).fit_transform(data.X)
     recipe = Recipe.of("fisher", len(data.y), seed=seed).settled(features, data.y)
     model = recipe.build().fit(features, data.y)
-    influence = len(data.y) <= _INFLUENCE_ROWS
+    influence = len(data.y) <= INFLUENCE_ROWS
     return doubts(model, data.y, index=data.X.index, influence=influence)
 
 

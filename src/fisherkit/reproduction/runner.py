@@ -114,10 +114,11 @@ def environment() -> str:
     """Versions that results may depend on, and the processor."""
     names = ("fisherkit", "numpy", "scipy", "scikit-learn")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
-    return f"{versions}, Python {platform.python_version()}, {_processor()}"
+    return f"{versions}, Python {platform.python_version()}, {processor()}"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Name of the processor."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
