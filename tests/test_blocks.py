@@ -10,9 +10,10 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.blocks import SecondPass, _Pilot
 from fisherkit.kernels import Distinct, Kernel
 from fisherkit.large import automatic_centres, memory_budget, plan
-from fisherkit.moments import Block, Centres, FirstPass
+from fisherkit.moments import Block, Centres, FirstPass, Form, left_out
 from fisherkit.rows import Budget, LocalRows, Survey
 from fisherkit.select import Status
 from fisherkit.weights import Weights
@@ -82,6 +83,16 @@ def test_several_classes_agree_with_memory(classes, multiclass):
     whole, blocks = pair(X, y, multiclass=multiclass, class_weight="balanced")
     assert_same(whole, blocks, X)
     assert list(blocks.predict(X[:5])) == list(whole.predict(X[:5]))
+
+
+@pytest.mark.parametrize("criterion", ["log_loss", "smoothed_error"])
+@pytest.mark.parametrize("multiclass", ["lda", "ovr"])
+@pytest.mark.parametrize("seed", range(3))
+def test_kinks_between_several_classes_are_resolved(criterion, multiclass, seed):
+    X, y = make_blobs(N, 3, centers=4, cluster_std=3.0, random_state=seed)
+    weight = np.random.default_rng(seed).integers(1, 3, N).astype(float)
+    options = {"criterion": criterion, "multiclass": multiclass}
+    assert_same(*pair(X / 4, y, weight, **options), X / 4)
 
 
 @pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
@@ -258,6 +269,60 @@ def test_moments_are_those_of_the_features_however_many_pivots_are_solved_for(da
     G = centres.finish(centres.finish(upper + np.triu(upper, 1).T).T)
     Z = np.linalg.solve(centres.corner, kernel.block(X, centres.X).T).T
     assert gap(Z.T @ Z, G) < 1e-9
+
+
+@pytest.fixture(scope="module", params=["free", "penalized", "none"])
+def form(request, data):
+    """A canonical form from moments, and the rows, of three targets and uneven weights."""
+    X, _ = data
+    rng = np.random.default_rng(2)
+    weights = Weights(rng.integers(1, 4, N).astype(float), rng.choice([0.5, 1.0, 2.0], N))
+    block = Block(X, np.eye(3)[rng.integers(0, 3, N)], weights, np.arange(N))
+    centres = Centres.of(Kernel("rbf", gamma=0.2), X[:40], np.ones(40), "rkhs")
+    step = FirstPass(centres, None, 3)
+    sums = step.begin()
+    step.add(sums, block)
+    return Form.of(step, sums, request.param, smallest=1e-6), block
+
+
+def test_training_errors_follow_from_the_moments(form):
+    form, block = form
+    mus = [1e-3, 0.1, 10.0]
+    e, B = form.residuals(form.coordinates(block.X), block, mus)
+    direct = block.weights.v @ np.sum(e * e, axis=1) / block.weights.mass
+    assert form.training_errors(mus) == pytest.approx(direct, rel=1e-10)
+    assert form.mean_complements(mus) == pytest.approx(B.mean(axis=0), abs=0.05)
+
+
+def test_derivatives_of_left_out_residuals_agree_with_differences(form):
+    form, block = form
+    t, h = np.log(0.3), 1e-4
+
+    def at(t):
+        e, B = form.residuals(form.coordinates(block.X), block, [np.exp(t)])
+        return left_out(e, B, block.weights)[:, :, 0]
+
+    r, r1, r2 = form.left_out_derivatives(form.coordinates(block.X), block, float(np.exp(t)))
+    assert gap(at(t), r) < 1e-13
+    assert gap((at(t + h) - at(t - h)) / (2 * h), r1) < 1e-7
+    assert gap((at(t + h) - 2 * at(t) + at(t - h)) / h**2, r2) < 1e-5
+
+
+@pytest.mark.parametrize("rule", ["press", "log_loss"])
+def test_a_pilot_of_all_rows_knows_the_prices(form, rule):
+    form, block = form
+    block = Block(block.X, block.Y, Weights.unit(block.X), block.index)
+    step = FirstPass(form.centres, None, 3)
+    sums = step.begin()
+    step.add(sums, block)
+    form = Form.of(step, sums, form.bias, smallest=1e-6)
+    mus = (0.01, 1.0, 100.0)
+    second = SecondPass(form, rule, False, mus, len(mus))
+    tally = second.begin()
+    second.add(tally, block)
+    parts = [block.rows(slice(0, N // 2)), block.rows(slice(N // 2, N))]
+    pilot = _Pilot(form, second, [(form.coordinates(b.X), b) for b in parts], 0.0, True)
+    assert pilot.values(mus) == pytest.approx(tally.sums / tally.weight, rel=1e-10)
 
 
 def test_a_plan_says_what_and_why():

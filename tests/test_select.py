@@ -72,6 +72,23 @@ def test_newton_never_increases_the_value_and_ends_where_the_gradient_vanishes()
         assert abs(x) == 4.0 or abs(wavy(x)[1]) < 1e-12
 
 
+def kinked(x):
+    """The larger of a falling and a rising curve; they meet at 0.3."""
+    t = x - 0.3
+    if t < 0:
+        return 1 - t + 0.4 * t * t - 0.1 * t**3, -1 + 0.8 * t - 0.3 * t * t, 0.8 - 0.6 * t
+    return 1 + 0.5 * t + 0.2 * t * t, 0.5 + 0.4 * t, 0.4
+
+
+@pytest.mark.parametrize("start", [-2.9, -0.4, 0.29, 0.31, 1.5, 3.9])
+def test_newton_finds_a_kink_in_a_few_steps(start):
+    seen = []
+    x, value = newton(lambda x: seen.append(x) or kinked(x), start, -3.0, 4.0)
+    assert x == pytest.approx(0.3, abs=3e-8)
+    assert value == pytest.approx(1.0, abs=1e-7)
+    assert len(seen) < 30
+
+
 def test_newton_stays_at_a_minimum_and_stops_on_a_constant():
     calls = []
 

@@ -13,7 +13,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 from sklearn import get_config
 
 from fisherkit import _cityblock
@@ -195,19 +195,16 @@ def add_to_diagonal(M: Array, value: float) -> None:
 
 
 def add_gram(total: Array, F: Array) -> None:
-    """total += F'F in place, for F (b, m): the upper triangle only, b m^2 flops.
+    """total += F'F in place, for F (b, m): the upper triangle, about b m^2 flops.
 
-    The other triangle of ``total`` is unspecified until `symmetric` completes it.
+    By halves: large square products beside small ones on the diagonal (NumPy has the BLAS compute
+    those as symmetric, and lets other threads run meanwhile). What is below the diagonal of
+    ``total`` is unspecified until `symmetric` completes it.
     """
-    if is_numpy(F) and F.dtype == np.float64 and F.flags.c_contiguous:
-        # The lower triangle in Fortran order is the upper one of the C-ordered ``total``.
-        blas.dsyrk(1.0, F.T, beta=1.0, c=total.T, lower=1, overwrite_c=1)
-        return
     _add_gram(total, F, 0, F.shape[1])
 
 
 def _add_gram(total: Array, F: Array, start: int, stop: int) -> None:
-    """Columns start to stop, by halves: large square products beside small ones on the diagonal."""
     if stop - start <= _GRAM_LEAF:
         total[start:stop, start:stop] += F[:, start:stop].T @ F[:, start:stop]
         return

@@ -5,7 +5,12 @@ memory. Newton steps need the criterion at values of mu that are not known befor
 of some rows, priced under the form of all rows, tells where the optimum will be and how
 uncertain that is; pass 2 then prices Chebyshev nodes in that window beside the grid. The criterion
 is analytic in log mu within a strip of half-width pi, so the nodes determine it, and each row's
-residual, to rounding. A window that turns out to miss the optimum costs one more pass.
+residual, to rounding. A window that turns out to miss the optimum costs one more pass. Losses of
+the margin between three and more classes are not analytic: the last steps then sweep for exact
+derivatives, one pass each.
+
+A flat criterion is a hard question to a few pilot rows, but the mean squared residual of all rows
+is known from pass 1. For ``press`` only what leverage adds to it is asked of them.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from fisherkit.canonical import relative_floor
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.moments import Block, Centres, FirstPass, Form, left_out
 from fisherkit.rows import Rows
-from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, vertex
+from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, newton, vertex
 
 _PILOT_ROWS = 16384  # at most, whose left-out prices tell where the best mu will be
 _GROUPS = 16  # of pilot rows, whose spread tells how uncertain the optimum is
@@ -105,6 +110,26 @@ class SecondPass:
         return Criterion(self.rule, HeldOut(block.Y, mean, threshold, weight))
 
 
+@dataclass(frozen=True)
+class SlopePass(SecondPass):
+    """The criterion at one mu, and its first two derivatives in log mu."""
+
+    @property
+    def row_numbers(self) -> int:
+        m, d, k = self.form.rank, self.form.centres.X.shape[1], self.form.xi.shape[1]
+        return second_pass_numbers(m, d, k, 6)[0]
+
+    def begin(self) -> Tally:
+        return Tally(np.zeros(3), 0.0, [])
+
+    def add(self, tally: Tally, block: Block) -> None:
+        q = self.form.coordinates(block.X)
+        left_out = self.form.left_out_derivatives(q, block, self.mus[0])
+        weight = block.weights.mass
+        tally.sums += weight * self.criterion(block).of_derivatives(*left_out)
+        tally.weight += weight
+
+
 @dataclass
 class _Pilot:
     """The prices of some rows under the form of all, group by group; for `MuSearch`."""
@@ -122,14 +147,22 @@ class _Pilot:
         return self.form.unit
 
     def values(self, mus: Sequence[float]) -> np.ndarray:
-        parts = []
-        for q, block in self.blocks:
-            e, B = self.form.residuals(q + 0.0, block, mus)
-            alike = _array.namespace(q).ones_like(block.weights.v)  # rows were drawn by weight
-            criterion = self.step.criterion(block, alike)
-            parts.append(criterion.of_residuals(left_out(e, B, block.weights)))
-        self.groups.update(zip(mus, np.stack(parts, axis=1), strict=True))
-        return np.mean(parts, axis=0)
+        parts = np.stack([self._losses(q, block, mus) for q, block in self.blocks])
+        if self.step.rule == "press":  # the mean of what _losses takes off, known for all rows
+            shared = np.asarray(_array.to_numpy(self.form.mean_complements(mus)))
+            parts += self.form.training_errors(mus) / shared**2
+        self.groups.update(zip(mus, parts.T, strict=True))
+        return parts.mean(axis=0)
+
+    def _losses(self, q: Array, block: Block, mus: Sequence[float]) -> np.ndarray:
+        """Mean loss of some rows at each mu; for press, less that with every B_ii at the mean."""
+        e, B = self.form.residuals(q + 0.0, block, mus)
+        alike = _array.namespace(q).ones_like(block.weights.v)  # rows were drawn by weight
+        criterion = self.step.criterion(block, alike)
+        losses = criterion.of_residuals(left_out(e, B, block.weights))
+        if self.step.rule == "press":
+            losses -= criterion.of_residuals(e / self.form.mean_complements(mus))
+        return losses
 
     def derivatives(self, log_mu: float) -> tuple[float, float, float]:
         raise NotImplementedError("the pilot prices a grid only")
@@ -222,12 +255,19 @@ class _Prices:
         value, first, second = (float(chebyshev.chebval(x, c)) for c in self.series)
         return value, first / half, second / half**2
 
+    def exact_derivatives(self, log_mu: float) -> tuple[float, float, float]:
+        """`derivatives` by a sweep over all rows."""
+        step = SlopePass(self.form, self.step.rule, self.step.balanced, (math.exp(log_mu),), 1)
+        tally = self.rows.sweep(step)
+        value, first, second = (tally.sums / tally.weight).tolist()
+        return value, first, second
+
     def blur(self, log_mu: float) -> float:
         """How far the interpolation may have moved the optimum, from the decay of its series."""
         if not self.window[0] <= log_mu <= self.window[1]:
             return 0.0
         half = 0.5 * (self.window[1] - self.window[0])
-        tail = float(np.max(np.abs(self.series[1][-3:])))
+        tail = float(np.max(np.abs(self.series[1][-2:])))
         return tail / half / max(self.derivatives(log_mu)[2], sys.float_info.min)
 
     def kept(self, mu: float) -> Kept | None:
@@ -328,7 +368,13 @@ def fit_rows(
     else:
         _prepare(prices, pilot)
     chosen, value, status = MuSearch(prices, given=mu).refine()
-    if status is Status.INTERIOR and prices.blur(math.log(chosen)) > _BLUR:
+    if status is Status.INTERIOR and rule != "press" and rows.k > 1:
+        log.info("more passes: the criterion has kinks, which interpolation does not resolve")
+        t = math.log(chosen)
+        bounds = max(t - _OCTAVE, math.log(prices.floor)), t + _OCTAVE
+        t, value = newton(prices.exact_derivatives, t, *bounds)
+        chosen = math.exp(t)
+    elif status is Status.INTERIOR and prices.blur(math.log(chosen)) > _BLUR:
         log.info("pass 2 again: the criterion is too flat to be interpolated in a wide window")
         t = math.log(chosen)
         prices.look_at((max(t - _CLOSE, math.log(prices.floor)), t + _CLOSE), np.empty(0))

@@ -143,8 +143,13 @@ class Criterion:
 
     def derivatives(self, path: RidgePath, log_mu: float) -> tuple[float, float, float]:
         """Value, gradient and second derivative in log mu; O(n r k)."""
-        xp = _array.namespace(path.Y)
-        R, R1, R2 = path.held_out_derivatives(float(np.exp(log_mu)), self.held_out.folds)
+        held_out = path.held_out_derivatives(float(np.exp(log_mu)), self.held_out.folds)
+        value, gradient, hessian = self.of_derivatives(*held_out).tolist()
+        return value, gradient, hessian
+
+    def of_derivatives(self, R: Array, R1: Array, R2: Array) -> np.ndarray:
+        """Value, gradient and second derivative for held-out residuals (rows, k) with theirs."""
+        xp = _array.namespace(R)
         if self.rule == "press":
             parts = (
                 xp.sum(R * R, axis=1),
@@ -157,8 +162,7 @@ class Criterion:
             m1, m2 = along(-R1), along(-R2)
             value, slope, curvature = _MARGIN_LOSSES[self.name](margin[:, 0])
             parts = (value, slope * m1, curvature * m1 * m1 + slope * m2)
-        value, gradient, hessian = (float(self._mean(part[:, None])[0]) for part in parts)
-        return value, gradient, hessian
+        return np.concatenate([self._mean(part[:, None]) for part in parts])
 
     def slopes(self, R: Array) -> tuple[Array, Array]:
         """Losses (rows,) of residuals R (rows, k) of one model, and their derivatives (rows, k).

@@ -357,18 +357,58 @@ class Form:
     def residuals(self, q: Array, block: Block, mus: Sequence[float]) -> tuple[Array, Array]:
         """e (b, k, p) and B_ii (b, p) at p values of mu. Consumes q; O(b r k p)."""
         xp = _array.namespace(q)
-        v = block.weights.v
-        k, p = block.Y.shape[1], len(mus)
         grid = _array.like(np.asarray(mus, dtype=np.float64), q)
-        filters = 1 / (self.lam[:, None] + grid[None, :])
-        beta = xp.reshape(self.xi[:, :, None] * filters[:, None, :], (self.rank, k * p))
-        e = (block.Y - self.mean)[:, :, None] - xp.reshape(q @ beta, (q.shape[0], k, p))
-        q *= q
-        outside = 1 - v / self.mass if self.bias == "free" else xp.ones_like(v)
-        B = outside[:, None] - v[:, None] * (q @ filters)
+        fitted, leverage = self._filtered(q, block, 1 / (self.lam[:, None] + grid[None, :]))
+        outside = self._outside(block)
         # B >= c_min P: below that is rounding
         least = grid / (float(xp.max(self.lam)) + grid)
-        return e, xp.maximum(B, outside[:, None] * least[None, :])
+        B = xp.maximum(outside - leverage, outside * least[None, :])
+        return (block.Y - self.mean)[:, :, None] - fitted, B
+
+    def left_out_derivatives(self, q: Array, block: Block, mu: float) -> tuple[Array, Array, Array]:
+        """Left-out residuals (b, k) and their first two derivatives in log mu. Consumes q."""
+        xp = _array.namespace(q)
+        f = 1 / (self.lam + mu)
+        f1 = -mu * f * f
+        fitted, leverage = self._filtered(
+            q, block, xp.stack([f, f1, f1 * (1 - 2 * mu * f)], axis=1)
+        )
+        fitted[:, :, 0] -= block.Y - self.mean
+        leverage[:, :1] -= self._outside(block)
+        root = block.weights.root[:, None, None]
+        return block.weights.left_out_derivatives(-root * fitted, -leverage)
+
+    def training_errors(self, mus: Sequence[float]) -> np.ndarray:
+        """Weighted mean squared residual of all rows at each mu, from the moments alone."""
+        xp = _array.namespace(self.lam)
+        grid = _array.like(np.asarray(mus, dtype=np.float64), self.lam)[None, :]
+        lam, energy = self.lam[:, None], xp.sum(self.xi * self.xi, axis=1)[:, None]
+        explained = xp.sum(energy * (lam + 2 * grid) / (lam + grid) ** 2, axis=0)
+        squares = self.spread
+        if self.bias != "free":
+            squares += float(xp.sum(self.targets**2)) / self.mass
+        return (squares - np.asarray(_array.to_numpy(explained))) / self.mass
+
+    def mean_complements(self, mus: Sequence[float]) -> Array:
+        """About the mean of B_ii over all rows, at each mu."""
+        xp = _array.namespace(self.lam)
+        grid = _array.like(np.asarray(mus, dtype=np.float64), self.lam)[None, :]
+        lam = self.lam[:, None]
+        return 1 - xp.sum(lam / (lam + grid), axis=0) / self.rows
+
+    def _filtered(self, q: Array, block: Block, filters: Array) -> tuple[Array, Array]:
+        """Fitted values (b, k, p) and leverages (b, p) for filters (r, p) of q, consumed."""
+        xp = _array.namespace(q)
+        k, p = block.Y.shape[1], filters.shape[1]
+        beta = xp.reshape(self.xi[:, :, None] * filters[:, None, :], (self.rank, k * p))
+        fitted = xp.reshape(q @ beta, (q.shape[0], k, p))
+        q *= q
+        return fitted, block.weights.v[:, None] * (q @ filters)
+
+    def _outside(self, block: Block) -> Array:
+        """B_ii without any kernel, (b, 1)."""
+        v = block.weights.v[:, None]
+        return 1 - v / self.mass if self.bias == "free" else _array.namespace(v).ones_like(v)
 
 
 def left_out(e: Array, B: Array, weights: Weights) -> Array:

@@ -244,14 +244,7 @@ class RidgePath:
         den = _leverage_complement(self.canonical, C)
         if self.canonical.rest is not None:
             den[:, 1:] -= self.canonical.rest[:, None]
-        w = self.canonical.weights
-        s = w.root[:, None]
-        D = ((w.v - w.delta) + w.delta * den[:, 0])[:, None]
-        D1, D2 = (w.delta * den[:, 1])[:, None], (w.delta * den[:, 2])[:, None]
-        r = s * num[:, :, 0] / D
-        r1 = (s * num[:, :, 1] - r * D1) / D
-        r2 = (s * num[:, :, 2] - 2 * r1 * D1 - r * D2) / D
-        return r, r1, r2
+        return self.canonical.weights.left_out_derivatives(num, den)
 
     def _residual_coordinates(self, C: Array) -> Array:
         """B y~ for each column of filters C (r, p): (n, k, p)."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ log = logging.getLogger("fisherkit")
 GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
 _LAST_STEP = 3e-8
+_BEYOND = 0.01  # of the way from a kink to the far end: so that both ends move
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
 PRICE_BLUR = 5e-3  # relative error of a rough price
@@ -109,6 +110,15 @@ def mu_grid(unit: float, floor: float) -> np.ndarray:
     return np.unique(np.maximum(GRID * unit, floor))
 
 
+class _Point(NamedTuple):
+    """A function of one variable about a point: its value, gradient and second derivative."""
+
+    x: float
+    value: float
+    gradient: float
+    hessian: float
+
+
 def newton(
     derivatives: Callable[[float], tuple[float, float, float]],
     x: float,
@@ -122,27 +132,55 @@ def newton(
     ``derivatives`` returns value, gradient, second derivative. Where the curvature is not positive
     the step goes downhill by a quarter of the interval. Returns x and the value there. The last
     step is so short that its square, the error that remains, is rounding: it is not evaluated.
+
+    The minimum may be a kink between two smooth pieces. No step therefore goes beyond a point that
+    is known to fall towards this one; the next trial is then where the two parabolas meet.
     """
-    value, gradient, hessian = derivatives(x)
+    here = _Point(x, *derivatives(x))
+    left: _Point | None = None
+    right: _Point | None = None
     for _ in range(max_iter):
-        downhill = -math.copysign(0.25 * (upper - lower), gradient)
-        step = -gradient / hessian if hessian > 0 else downhill
-        trial = min(max(x + step, lower), upper)
-        if abs(trial - x) <= _LAST_STEP:
-            return trial, value
+        downhill = -math.copysign(0.25 * (upper - lower), here.gradient)
+        step = -here.gradient / here.hessian if here.hessian > 0 else downhill
+        trial = min(max(here.x + step, lower), upper)
+        end = left if step < 0 else right
+        if end is not None and abs(trial - here.x) >= abs(end.x - here.x):
+            trial = _meeting(here, end)
         for _ in range(40):
-            trial_value, trial_gradient, trial_hessian = derivatives(trial)
+            if abs(trial - here.x) <= _LAST_STEP:
+                return trial, here.value
+            there = _Point(trial, *derivatives(trial))
             # Near the minimum values agree to rounding, and the gradient decides instead.
-            slack = 8e-16 * abs(value)
-            if trial_value < value - slack or (
-                trial_value <= value + slack and abs(trial_gradient) < abs(gradient)
-            ):
+            slack = 8e-16 * abs(here.value)
+            descends = there.value < here.value - slack or (
+                there.value <= here.value + slack and abs(there.gradient) < abs(here.gradient)
+            )
+            near, far = (there, here) if descends else (here, there)
+            if far.x < near.x and far.gradient < 0:
+                left = far
+            elif far.x > near.x and far.gradient > 0:
+                right = far
+            if descends:
                 break
-            trial = 0.5 * (x + trial)
+            trial = _meeting(here, there)
         else:
             break
-        x, value, gradient, hessian = trial, trial_value, trial_gradient, trial_hessian
-    return x, value
+        here = there
+    return here.x, here.value
+
+
+def _meeting(here: _Point, there: _Point) -> float:
+    """A little beyond where two parabolas that fall towards each other meet; or midway."""
+    t = there.x - here.x
+    if here.gradient * t < 0 < there.gradient * t:
+        # Their difference as a polynomial in the distance from here.
+        constant = here.value - there.value + t * there.gradient - 0.5 * t * t * there.hessian
+        linear = here.gradient - there.gradient + t * there.hessian
+        roots = np.roots([0.5 * (here.hessian - there.hessian), linear, constant])
+        inside = [root.real for root in roots if root.imag == 0 and 0 < root.real / t < 1]
+        if len(inside) == 1:
+            return here.x + inside[0] + _BEYOND * (t - inside[0])
+    return here.x + 0.5 * t
 
 
 class Prices(Protocol):

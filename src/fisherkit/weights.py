@@ -58,6 +58,19 @@ class Weights:
         cost = xp.clip(self.cost, self.mass / self.total, None)
         return xp.clip(self.frequency, usual, None) * cost
 
+    def left_out_derivatives(self, e: Array, B: Array) -> tuple[Array, Array, Array]:
+        """Left-out residuals v e / (v - delta + delta B_ii) and their first two derivatives.
+
+        e (n, k, 3) are residuals times root(v), with theirs, and B (n, 3) the B_ii with theirs.
+        """
+        s, delta = self.root[:, None], self.delta[:, None]
+        D = (self.v[:, None] - delta) + delta * B[:, :1]
+        D1, D2 = delta * B[:, 1:2], delta * B[:, 2:]
+        r = s * e[:, :, 0] / D
+        r1 = (s * e[:, :, 1] - r * D1) / D
+        r2 = (s * e[:, :, 2] - 2 * r1 * D1 - r * D2) / D
+        return r, r1, r2
+
     def take(self, rows: Array) -> Weights:
         xp = _array.namespace(self.v)
         return Weights(xp.take(self.frequency, rows, axis=0), xp.take(self.cost, rows, axis=0))
