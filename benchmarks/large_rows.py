@@ -75,7 +75,7 @@ def measure(folder: Path, n: int) -> dict[str, object]:
         gamma=GAMMA,
         basis="random",
         n_components=CENTRES,
-        max_memory="600MB",
+        max_memory="800MB",
         criterion="press",
         random_state=0,
     )
