@@ -206,6 +206,14 @@ def test_a_gram_matrix_may_be_given_or_computed_row_by_row(q, penalize_bias, mon
     np.testing.assert_allclose(everything, D.T @ D, atol=1e-12)
 
 
+def test_an_empty_solution_asks_for_no_row_of_the_gram_matrix(monkeypatch):
+    monkeypatch.setattr(sparse, "_ALL_ROWS", 0)
+    rng = np.random.default_rng(0)
+    problem = LeastSquares.of(rng.normal(size=(30, 20)), rng.normal(size=(30, 2)), np.ones(30))
+    solution = solve_path(problem, [2 * problem.rho_max], 1.0)[0]
+    assert len(solution.support) == 0 and solution.converged
+
+
 @pytest.mark.parametrize("k", TARGETS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_columns_outside_of_the_working_set_are_optimal_too(seed, k, monkeypatch):

@@ -91,7 +91,8 @@ class GramRows:
             new = [j for j in index.tolist() if j not in self._rows]
             if 2 * (len(self._rows) + len(new)) <= self._D.shape[1]:
                 self._rows.update(zip(new, self._D[:, new].T @ self._D, strict=True))
-                return np.array([self._rows[j] for j in index.tolist()]).reshape(len(index), -1)
+                rows = [self._rows[j] for j in index.tolist()]
+                return np.reshape(rows, (len(index), self._D.shape[1]))
             self._H = self._D.T @ self._D
         return self._H[index]
 
