@@ -208,6 +208,7 @@ def test_a_gram_matrix_may_be_given_or_computed_row_by_row(q, penalize_bias, mon
 
 def test_an_empty_solution_asks_for_no_row_of_the_gram_matrix(monkeypatch):
     monkeypatch.setattr(sparse, "_ALL_ROWS", 0)
+    monkeypatch.setattr(sparse, "_NEAR", 2)
     rng = np.random.default_rng(0)
     problem = LeastSquares.of(rng.normal(size=(30, 20)), rng.normal(size=(30, 2)), np.ones(30))
     solution = solve_path(problem, [2 * problem.rho_max], 1.0)[0]
