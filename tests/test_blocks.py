@@ -1,6 +1,8 @@
 """Row blocks give the model that memory gives, from any container and with any block size."""
 
 import os
+import signal
+import threading
 
 import numpy as np
 import pandas as pd
@@ -403,6 +405,29 @@ def test_an_interrupted_fit_leaves_nothing_that_predicts(data, monkeypatch):
     monkeypatch.setattr("fisherkit.moments.FirstPass.add", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X[:2])
+
+
+def test_ctrl_c_ends_every_thread_and_leaves_nothing_that_predicts(data, monkeypatch):
+    from sklearn.exceptions import NotFittedError
+
+    X, y = data
+    before, add, waiting = threading.enumerate(), FirstPass.add, threading.Semaphore(1)
+
+    def interrupted(self, sums, block):
+        if waiting.acquire(blocking=False):
+            os.kill(os.getpid(), signal.SIGINT)  # a worker sends it, the main thread gets it
+        add(self, sums, block)
+
+    monkeypatch.setattr(FirstPass, "add", interrupted)
+    monkeypatch.setattr("fisherkit.rows.blas_threads", lambda: 2)
+    model = KernelFisherClassifier(gamma=0.2, basis="random", n_components=60, max_memory=SMALL)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    for thread in set(threading.enumerate()).difference(before):
+        thread.join(timeout=30)  # one that was just being started ends after its block
+        assert not thread.is_alive()
     with pytest.raises(NotFittedError):
         model.predict(X[:2])
 

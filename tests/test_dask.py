@@ -5,11 +5,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.moments import FirstPass
 
 dask = pytest.importorskip("dask", reason="Dask is an extra")
 distributed = pytest.importorskip("distributed", reason="the cluster is part of Dask's extra")
@@ -222,6 +226,29 @@ LIMITED = """
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
+def test_ctrl_c_leaves_no_worker_busy_and_nothing_that_predicts(client, data, monkeypatch):
+    X, y = data
+    add, waiting = FirstPass.add, threading.Semaphore(1)
+
+    def interrupted(self, sums, block):
+        if waiting.acquire(blocking=False):
+            os.kill(os.getpid(), signal.SIGINT)  # a worker sends it, the client gets it
+        add(self, sums, block)
+
+    monkeypatch.setattr(FirstPass, "add", interrupted)
+    model = KernelFisherClassifier(**OPTIONS)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(da.from_array(X, chunks=(20, D)), da.from_array(y, chunks=20))
+    with pytest.raises(NotFittedError):
+        model.predict(X[:2])
+    deadline = time.monotonic() + 30  # what a worker has in hand is finished
+    while any(client.processing().values()) and time.monotonic() < deadline:
+        pass
+    assert not any(client.processing().values())
+    lazy = KernelFisherClassifier(**OPTIONS).fit(da.from_array(X), da.from_array(y))
+    assert_same(KernelFisherClassifier(**OPTIONS).fit(X, y), lazy, X)
+
+
 def test_the_client_never_holds_the_rows(tmp_path):
     script = tmp_path / "limited.py"
     script.write_text(textwrap.dedent(LIMITED))

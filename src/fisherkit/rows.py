@@ -184,8 +184,8 @@ class LocalRows:
             return _accumulate(step, (self.block(rows) for rows in mine if not stop.is_set()))
 
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-            futures = [pool.submit(work, first) for first in range(workers)]
             try:
+                futures = [pool.submit(work, first) for first in range(workers)]
                 wait(futures, return_when=FIRST_EXCEPTION)
                 states = [future.result() for future in futures if future.done()]
             except BaseException:
