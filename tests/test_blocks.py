@@ -97,6 +97,14 @@ def test_kinks_between_several_classes_are_resolved(criterion, multiclass, seed)
     assert_same(*pair(X / 4, y, weight, **options), X / 4)
 
 
+@pytest.mark.parametrize("gamma", ["median", "scale"])
+def test_widths_by_rules_of_thumb_are_those_of_memory(gamma):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3)) * [1, 2, 5]
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    assert_same(*pair(X, y, memory=6_000_000, gamma=gamma), X)
+
+
 @pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
 def test_weights_count_copies_and_zero_is_absence(data, penalty):
     X, y = data

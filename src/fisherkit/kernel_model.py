@@ -161,14 +161,12 @@ class KernelModel(BaseEstimator):
         cost = validation.class_costs(class_weight, classes, index, frequency)
         return X, rounding, kept, y, classes, index, Weights(frequency, cost)
 
-    def _thumb_gamma(
-        self, X: Array, frequency: Array, kernel: Kernel, rng: np.random.RandomState
-    ) -> float | None:
+    def _thumb_gamma(self, X: Array, frequency: Array, kernel: Kernel, seed: int) -> float | None:
         """gamma by the rule of thumb asked for, ``None`` if it is a search."""
         if self.gamma == "scale":
             return scale_gamma(X, frequency)
         if self.gamma == "median":
-            return median_gamma(X, frequency, kernel, rng)
+            return median_gamma(X, frequency, kernel, seed)
         return None
 
     def _basis(self, kept: np.ndarray, n: int) -> tuple[str, int | None, np.ndarray | None]:
@@ -217,7 +215,7 @@ class KernelModel(BaseEstimator):
         validation.one_of("penalty", self.penalty, PENALTIES)
         validation.one_of("bias", self.bias, BIASES)
         mu = validation.number_or_rule("regularization", self.regularization, ("loo",))
-        rng = check_random_state(self.random_state)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         n = X.shape[0]
         X, dropped = split_rows(X, kept, pairwise=self._pairwise)
         kernel = self._kernel()
@@ -226,7 +224,7 @@ class KernelModel(BaseEstimator):
             gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
             search_gamma = self.gamma == "loo"
             if gamma is None:
-                gamma = self._thumb_gamma(X, weights.frequency, kernel, rng)
+                gamma = self._thumb_gamma(X, weights.frequency, kernel, seed)
         basis, m, rows = self._basis(kept, n)
         folds = None
         if self.cv is not None:
@@ -245,7 +243,7 @@ class KernelModel(BaseEstimator):
             basis=basis,
             n_components=m,
             rows=rows,
-            seed=rng.randint(np.iinfo(np.int32).max),
+            seed=seed,
         )
         problem = Problem(design, Y, Criterion(criterion, held_out))
         return Task(problem, mu, gamma, search_gamma, kept, dropped, rule=rule, **labels)

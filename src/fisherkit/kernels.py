@@ -242,6 +242,11 @@ def race(keys: np.ndarray, chances: np.ndarray, seed: int) -> np.ndarray:
     return np.log(chances) - np.log(-np.log(_uniform(keys + np.uint64(seed))))
 
 
+def race_seed(seed: int) -> int:
+    """The seed of the races of a fit with this seed: in memory and on row blocks the same."""
+    return int(np.random.RandomState(seed).randint(np.iinfo(np.int32).max))
+
+
 def fingerprints(X: np.ndarray) -> np.ndarray:
     """A 64-bit hash of the values in each row; (n,)."""
     keys = np.empty(len(X), dtype=np.uint64)
@@ -401,15 +406,15 @@ def gamma_of_variance(variance: float, n_features: int) -> float:
     return _reciprocal(n_features * variance)
 
 
-def median_gamma(X: Array, weight: Array, kernel: Kernel, rng: np.random.RandomState) -> float:
+def median_gamma(X: Array, weight: Array, kernel: Kernel, seed: int) -> float:
     """The median heuristic: 1/(2 median |x-x'|^2) for rbf, 1/median of the distance otherwise.
 
     The median runs over all ordered pairs, a pair (i, j) counting w_i w_j, so that a weight of two
-    equals the row twice. Beyond 2048 rows it is taken on a random subset of that size.
+    equals the row twice. Beyond 2048 rows it is taken on so many different ones, drawn by weight.
     """
     X, weight = _array.to_numpy(X), _array.to_numpy(weight)
     if len(X) > _KEEP_ROWS:
-        rows = rng.choice(len(X), _KEEP_ROWS, replace=False, p=weight / weight.sum())
+        rows = Distinct.rows(X).draw(weight, _KEEP_ROWS, race_seed(seed))
         X, weight = X[rows], np.ones(len(rows))
     if kernel.name == "laplacian":
         distances = _array.cityblock(X, X)

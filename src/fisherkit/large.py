@@ -18,7 +18,7 @@ from fisherkit._array import Array
 from fisherkit.blocks import Fitted, Kept, fit_rows, second_pass_numbers
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Design
-from fisherkit.kernels import Gram, Kernel, gamma_of_variance, median_gamma
+from fisherkit.kernels import Gram, Kernel, gamma_of_variance, median_gamma, race_seed
 from fisherkit.moments import Block, Centres
 from fisherkit.ridge import Residuals
 from fisherkit.rows import LocalRows, Rows, Sample, Seen, Survey
@@ -138,7 +138,7 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
     assert m is not None
     pool = max(_POOL * m, _LEAST_POOL) if request.plan.basis == "pivoted" else m
     rows.budget.require(*second_pass_numbers(m, d, rows.k))  # before any row is read
-    survey = Survey(1, _race_seed(request.seed), d, rows.k, rows.describe)
+    survey = Survey(1, race_seed(request.seed), d, rows.k, rows.describe)
     least, one = (replace(survey, size=size).state_numbers for size in (0, 1))
     affordable = int(_SAMPLE_SHARE * rows.budget.bytes / 8 - least) // (one - least)
     survey = replace(survey, size=max(m, min(max(m + _PILOT, pool), affordable)))
@@ -196,11 +196,6 @@ def all_residuals(fit: LargeFit, rows: LocalRows) -> Residuals:
     return Residuals(Y, weights, B, weights.root[:, None] * e, 0.5 * (scatter + scatter.T))
 
 
-def _race_seed(seed: int) -> int:
-    """The seed with which the path in memory draws its centres."""
-    return int(np.random.RandomState(seed).randint(np.iinfo(np.int32).max))
-
-
 def _width(request: Request, rows: Rows, sample: Sample, seen: Seen) -> float | None:
     """gamma as given, by a rule of thumb, or tuned by the exact core on some rows."""
     if request.gamma is not None or not request.kernel.has_gamma:
@@ -212,8 +207,7 @@ def _width(request: Request, rows: Rows, sample: Sample, seen: Seen) -> float | 
     if X.shape[0] < seen.rows:  # drawn by weight: they count alike
         weights = Weights.unit(X)
     if request.gamma_rule == "median":
-        rng = np.random.RandomState(request.seed)
-        return median_gamma(X, weights.frequency, request.kernel, rng)
+        return median_gamma(X, weights.frequency, request.kernel, request.seed)
     held_out = HeldOut.leave_one_out(some.Y, weights, balanced=request.balanced)
     design = Design(
         Gram(X, request.kernel),
