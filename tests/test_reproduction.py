@@ -422,3 +422,17 @@ def test_journal_reads_only_what_is_new(tmp_path):
     two.append(record(second))
     one.refresh()
     assert set(one.records) == {first, second}
+
+
+def test_the_page_says_what_was_tried_where_print_is_ahead():
+    def row(method, protocol, mean):
+        return {"data": "heart", "method": method, "protocol": protocol, "mean": mean, "se": 0.3}
+
+    behind = {"data": "heart", "printed_by": "ORKFD", "best_printed": 15.78}
+    errors = [row("svc", HONEST, 16.7), row("kernel-fisher", PAPER, 16.4), row("lda", HONEST, 17.0)]
+    errors += [row("majority", HONEST, 43.0), row("ORKFD", "printed", 15.8)]
+    text = page._tried(behind, errors)
+    assert text == (
+        "heart: ORKFD 15.78 in print; KernelFisher (paper's protocol) 16.40 ± 0.30, "
+        "SVC, 5-fold grid 16.70 ± 0.30, LDA 17.00 ± 0.30"
+    )

@@ -37,6 +37,7 @@ def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list
     results.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     sections: dict[str, list[str]] = {paper: [] for paper in PAPERS}
+    errors: list[Row] = []
     for name, experiment in EXPERIMENTS.items():
         paper = name.split("-")[0]
         if isinstance(experiment, Figure):
@@ -48,17 +49,19 @@ def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list
             path = results / f"{name}.csv"
             tables.write(path, tables.COLUMNS, rows)
             written.append(path)
+        if experiment.measure == "error":
+            errors += rows
         sections[paper].append(_table(experiment, rows, view.ranks()))
     overview = tables.overview(journal, splits=splits, quick=quick)
     if overview:
         tables.write(results / "overview.csv", _OVERVIEW, overview)
         written.append(results / "overview.csv")
     path = journal.folder / "page.html"
-    path.write_text(_page(journal, overview, sections), encoding="utf-8")
+    path.write_text(_page(journal, _overview(overview, errors), sections), encoding="utf-8")
     return [*written, path]
 
 
-def _page(journal: Journal, overview: list[Row], sections: dict[str, list[str]]) -> str:
+def _page(journal: Journal, overview: str, sections: dict[str, list[str]]) -> str:
     assets = files("fisherkit.reproduction")
     template = assets.joinpath("page.html").read_text("utf-8")
     papers = "".join(
@@ -75,7 +78,7 @@ def _page(journal: Journal, overview: list[Row], sections: dict[str, list[str]])
     made = "; ".join(sorted({record.environment for record in records}))
     parts = {
         "links": links,
-        "overview": _overview(overview),
+        "overview": overview,
         "papers": papers,
         "made": f"{len(records)} results, {hours:.1f} hours of one core in all. {escape(made)}.",
     }
@@ -221,10 +224,10 @@ def _svg(drawing: Any) -> str:
     return text[text.index("<svg") :]
 
 
-def _overview(rows: list[Row]) -> str:
+def _overview(rows: list[Row], errors: list[Row]) -> str:
     if not rows:
         return "<p>Not run yet: <code>fisherkit reproduce all</code></p>"
-    body, losses, behind = [], [], []
+    body, losses, behind, tried = [], [], [], []
     for row in rows:
         d, relative, z = row["difference"], row["relative"], row.get("to_printed_in_se")
         lost = isinstance(d, float) and d > 0
@@ -233,6 +236,7 @@ def _overview(rows: list[Row]) -> str:
             losses.append(f"{row['data']} (+{_number(d)} points)")
         if isinstance(z, float) and z > 2:
             behind.append(f"{row['data']} ({row['printed_by']} {row['best_printed']})")
+            tried.append(f"<li>{escape(_tried(row, errors))}</li>")
         body.append(
             f"<tr><th scope='row'>{row['data']}</th><td>{row['splits']}</td>"
             f"<td>{_number(row['committee'])}<small>± {_number(row['se'])}</small></td>"
@@ -270,4 +274,21 @@ def _overview(rows: list[Row]) -> str:
         "<th scope='col'>best printed, protocol in doubt</th>"
         f"</tr></thead><tbody>{''.join(body)}"
         "</tbody></table></div>"
+        + (f"<p>What was tried on the sets where print is ahead:</p><ul>{''.join(tried)}</ul>")
+        * bool(tried)
     )
+
+
+def _tried(row: Row, errors: list[Row]) -> str:
+    """Every method run on a set where a printed figure is ahead, from the best on."""
+    found = {
+        (METHODS[str(r["method"])].title, _PROTOCOLS[str(r["protocol"])]): (r["mean"], r["se"])
+        for r in errors
+        if r["data"] == row["data"] and r["method"] in METHODS and r["method"] not in CONTROLS
+    }
+    ranked = sorted(found.items(), key=lambda entry: float(str(entry[1][0])))
+    texts = [
+        f"{title}{f' ({protocol})' if protocol else ''} {_number(mean)} ± {_number(se)}"
+        for (title, protocol), (mean, se) in ranked
+    ]
+    return f"{row['data']}: {row['printed_by']} {row['best_printed']} in print; " + ", ".join(texts)
