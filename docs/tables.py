@@ -61,6 +61,77 @@ def peers_sets() -> str:
     return markdown(["set", "splits", *PEERS.values()], table)
 
 
+def large_width() -> str:
+    rows = read("benchmarks/results/large_width.csv")
+    factors = dict.fromkeys(float(row["gamma_over_tuned"]) for row in rows)
+    table = []
+    for name in dict.fromkeys(row["set"] for row in rows):
+        errors = [float(row["error_percent"]) for row in rows if row["set"] == name]
+        digits = 3 if max(errors) < 1 else 2
+        table.append([name, *(f"{error:.{digits}f}" for error in errors)])
+    return markdown(["set", *(f"{factor:g} γ" for factor in factors)], table)
+
+
+def large_real() -> str:
+    table, last = [], ""
+    for row in read("benchmarks/results/large_real.csv"):
+        name = "" if row["set"] == last else f"{row['set']}, {int(row['rows']):,} rows"
+        digits = 3 if float(row["error_percent"]) < 1 else 2
+        error = f"{float(row['error_percent']):.{digits}f}"
+        table.append([name, row["model"], f"{float(row['fit_s']):.1f}", error])
+        last = row["set"]
+    return markdown(["set", "model", "fit, processor seconds", "test error, %"], table)
+
+
+def large_rows() -> str:
+    table = [
+        [
+            f"{int(row['rows']):,}",
+            *(f"{float(row[name]):.1f}" for name in ("seconds", "bound")),
+            *(f"{float(row[name]):.2f}" for name in ("ratio", "peak_gb")),
+        ]
+        for row in read("benchmarks/results/large_rows.csv")
+    ]
+    return markdown(["rows", "fit, s", "work, s", "ratio", "peak memory, GB"], table)
+
+
+def large_dask() -> str:
+    table = [
+        [
+            *(f"{int(row[name]):,}" for name in ("rows", "chunks", "centres")),
+            row["data_gb"],
+            row["error_percent"],
+            row["client_gb"],
+            row["worker_gb"],
+        ]
+        for row in read("benchmarks/results/large_dask.csv")
+    ]
+    head = ["rows", "chunks", "centres", "data, GB", "test error, %"]
+    return markdown([*head, "client, peak GB", "worker, peak GB"], table)
+
+
+def large_gpu() -> str:
+    million, exact, mnist = read("benchmarks/results/large_gpu.csv")
+    lines = [
+        [
+            "1,000,000 rows, d = 20, 10,000 centres, 25 μ by leave-one-out error",
+            f"{float(million['seconds']):.1f} s",
+            "",
+        ],
+        [
+            "16,384 rows, every row a centre",
+            f"{float(exact['seconds']):.1f} s",
+            f"{float(exact['ratio']):.2f} × one `torch.linalg.eigh`",
+        ],
+        [
+            "mnist, ten classes, 60,000 rows, 10,000 centres, width tuned",
+            f"{float(mnist['seconds']):.1f} s",
+            f"{float(mnist['error_percent']):.2f} % test error",
+        ],
+    ]
+    return markdown(["fit", "time", ""], lines)
+
+
 def rewritten(text: str) -> str:
     return PLACE.sub(lambda place: f"{place[1]}{globals()[place[2]]()}{place[4]}", text)
 
