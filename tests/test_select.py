@@ -245,7 +245,7 @@ def test_a_given_mu_is_only_priced():
 # --- the march over widths ------------------------------------------------------------------------
 
 REFERENCE, STEP = 0.7, 2.0
-LEVELS = 2  # rough and exact
+LEVELS = 3  # rough, sharper and exact
 
 
 class Prices:
@@ -337,11 +337,22 @@ def test_prices_that_differ_by_less_than_is_negligible_are_equal():
 
 
 def test_close_prices_are_asked_for_again_and_the_exact_ones_decide():
-    blur = select.PRICE_BLUR
+    blur, fine = select.PRICE_BLUR
     rough = {-1: 1.0 + 2 * blur, 0: 1.0, 1: 1.0 + 0.5 * blur}
-    prices = Prices(lambda j: rough.get(j, 2.0 + abs(j)), {0: 1.002, 1: 1.001}.get)
+    sharper = {0: 1.0, 1: 1.0 + 0.5 * fine}
+    exact = {0: 1.002, 1: 1.001}
+    prices = Prices(lambda j: rough.get(j, 2.0 + abs(j)), sharper.get, exact.get)
     assert prices.run() == (1, None)
     assert all(sorted(asked) == [0, 1] for asked in prices.asked[1:])
+
+
+def test_prices_that_the_sharper_ones_tell_apart_are_not_asked_for_exactly():
+    rough = {0: 1.0, 1: 1.0 + 0.5 * select.PRICE_BLUR[0]}
+    sharper = {0: 1.002, 1: 1.0}
+    prices = Prices(lambda j: rough.get(j, 2.0 + abs(j)), sharper.get)
+    assert prices.run() == (1, None)
+    assert sorted(prices.asked[1]) == [0, 1]
+    assert not prices.asked[2]
 
 
 def test_clear_prices_are_not_asked_for_again():

@@ -27,6 +27,7 @@ _BLOCK = 128  # pivots drawn at once
 _KEEP = 0.02  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
+_MANY = 0.1  # of the distinct rows: from this many pivots on, a loose budget applies
 _CAPACITY = 1024  # rows reserved for the factor at first
 _PROBE_ROWS = 32
 
@@ -48,9 +49,11 @@ def low_rank(
     *,
     max_rank: int | None = None,
     copies: float = 0.0,
+    loose: float = 0.0,
 ) -> Factor | None:
     """Factor K until sum_i weight_i E_ii <= budget; O(n r^2), K is never formed.
 
+    Once a tenth of the distinct rows are pivots, a trace of ``loose`` will do, if that is more.
     Without ``max_rank`` it returns ``None`` as soon as the rank is predicted to pass 0.7 of the
     number of rows (or ``copies`` of them, if more); with it, it stops there whatever is left.
     """
@@ -58,6 +61,7 @@ def low_rank(
     distinct, seed = gram.distinct(), rng.randint(np.iinfo(np.int32).max)
     highest = len(distinct.first)
     cap = min(highest, int(_CAP * max(gram.n, copies)) + 1 if max_rank is None else max_rank)
+    last = max(budget, loose)
     residual = gram.diagonal()
     scale = float(xp.max(residual))
     rounding = 4 * _array.eps(gram.X) * scale  # below this a residual diagonal is noise
@@ -69,10 +73,11 @@ def low_rank(
         host = np.asarray(_array.to_numpy(weight * residual), dtype=np.float64)
         trace = float(host.sum())
         history.append((len(pivots), trace))
-        if trace <= budget or len(pivots) >= cap or not np.any(host > 0):
+        enough = last if many(len(pivots), gram) else budget
+        if trace <= enough or len(pivots) >= cap or not np.any(host > 0):
             break
         if max_rank is None and len(pivots) >= _PREDICT_FROM * highest:
-            alarms = alarms + 1 if _predicted_rank(history, budget) > cap else 0
+            alarms = alarms + 1 if _predicted_rank(history, last) > cap else 0
             if alarms >= 2:
                 return None
         drawn = distinct.draw(host, min(_BLOCK, cap - len(pivots)), seed + len(history))
@@ -94,9 +99,14 @@ def low_rank(
         pivots.extend(int(i) for i in drawn[kept])
         residual = _array.clip_in_place(residual - xp.sum(rows * rows, axis=0), lower=0.0)
         residual = _clear(residual, distinct.like(drawn[kept]))
-    if trace > budget and max_rank is None:
+    if trace > enough and max_rank is None:
         return None
     return Factor(store.filled, np.asarray(pivots, dtype=np.int64), trace)
+
+
+def many(rank: int, gram: Gram) -> bool:
+    """Whether so many pivots let a loose budget apply."""
+    return rank >= _MANY * len(gram.distinct().first)
 
 
 class _Rows:

@@ -24,6 +24,8 @@ SMALL = 500  # rows up to which the full path is cheaper than looking for low ra
 _FACTOR_SHARE = 2 / 3  # of the trace to be left out; the rest is for small eigenvalues
 _LARGEST_FULL = 20_000  # rows beyond which the full path is not taken for accuracy alone
 
+Budget = Callable[[float], float]  # trace that may be left out, from tr(G)/n
+
 
 @dataclass(frozen=True)
 class Design:
@@ -64,14 +66,19 @@ class Decomposer:
     design: Design
     gave_up: tuple[float, float] | None = None  # gamma and trace
 
-    def decompose(self, gamma: float | None, budget: Callable[[float], float]) -> Decomposed:
-        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``."""
+    def decompose(
+        self, gamma: float | None, budget: Budget, loose: Budget | None = None
+    ) -> Decomposed:
+        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``.
+
+        It may leave out ``loose(tr(G)/n)`` where the rank is not very low: see `basis.low_rank`.
+        """
         design = self.design
         gram = design.gram.with_gamma(gamma)
         if not design.every_row:
             return self._centres(gram)
         if design.basis == "auto" and max(gram.n, design.weights.total) > SMALL:
-            found = self._low_rank(gram, budget)
+            found = self._low_rank(gram, budget, loose)
             if found is not None:
                 return found
         return self._full(gram)
@@ -107,7 +114,7 @@ class Decomposer:
         canonical = Canonical.from_features(features.Z, weights, bias, lift=features.lift)
         return Decomposed(canonical, features.rows, method)
 
-    def _low_rank(self, gram: Gram, budget: Callable[[float], float]) -> Decomposed | None:
+    def _low_rank(self, gram: Gram, budget: Budget, loose: Budget) -> Decomposed | None:
         """The low-rank form, or ``None`` where the rank is not low or K is not what it seems."""
         weights, penalty = self.design.weights, self.design.penalty
         rng = np.random.RandomState(self.design.seed)
@@ -129,14 +136,20 @@ class Decomposer:
             if gram.n <= _LARGEST_FULL:
                 return None
             allowed = rounding
+        most = allowed if loose is None else max(allowed, loose(unit) / amplification)
         gamma = gram.kernel.gamma or 0.0
-        if self.gave_up is not None and gamma >= self.gave_up[0] and allowed <= self.gave_up[1]:
+        if self.gave_up is not None and gamma >= self.gave_up[0] and most <= self.gave_up[1]:
             return None  # a narrower kernel, or a tighter trace, has no lower rank
         factor = basis.low_rank(
-            gram, weights.emphasis, _FACTOR_SHARE * allowed, rng, copies=weights.total
+            gram,
+            weights.emphasis,
+            _FACTOR_SHARE * allowed,
+            rng,
+            copies=weights.total,
+            loose=_FACTOR_SHARE * most,
         )
         if factor is None:
-            self.gave_up = gamma, allowed
+            self.gave_up = gamma, most
             return None
         if not gram.kernel.known_positive and not basis.explains(factor, gram, rng):
             return None
@@ -150,7 +163,7 @@ class Decomposer:
             self.design.bias,
             lift=lift,
             left_out=amplification * factor.left_out,
-            cut=(1 - _FACTOR_SHARE) * amplification * allowed,
+            cut=(1 - _FACTOR_SHARE) * amplification * max(allowed, factor.left_out / _FACTOR_SHARE),
         )
         return Decomposed(canonical, factor.pivots, "low-rank")
 
@@ -163,10 +176,12 @@ class SharedDecomposer(Decomposer):
     labelling asks for less.
     """
 
-    least: Callable[[float], float] = lambda unit: 0.0
+    least: Budget = lambda unit: 0.0
     forms: dict[float | None, Decomposed] = field(default_factory=dict)
 
-    def decompose(self, gamma: float | None, budget: Callable[[float], float]) -> Decomposed:
+    def decompose(
+        self, gamma: float | None, budget: Budget, loose: Budget | None = None
+    ) -> Decomposed:
         known = self.forms.get(gamma)
         if known is None or known.canonical.tolerance > budget(known.canonical.unit):
             sharp = super().decompose(gamma, lambda unit: min(budget(unit), self.least(unit)))

@@ -30,7 +30,7 @@ _LAST_STEP = 3e-8
 _BEYOND = 0.01  # of the way from a kink to the far end: so that both ends move
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
-PRICE_BLUR = 5e-3  # relative error of a rough price
+PRICE_BLUR = (1e-2, 5e-4)  # relative error of a rough price, and of a sharper one
 _BEATEN = 0.02  # relative gain on the baseline from which a kernel has found something
 # Relative rises that count, and that end the march at once: lower hills may hide deeper valleys.
 _RISE, _STEEP = 0.1, 0.3
@@ -318,7 +318,7 @@ def vertex(x: np.ndarray, y: np.ndarray, best: int) -> float:
 
 
 def march(
-    price: Callable[[float, bool], float],
+    price: Callable[[float, int], float],
     reference: float,
     step: float,
     *,
@@ -332,14 +332,15 @@ def march(
     then the half octaves beside it. Rises count only once a kernel has beaten ``baseline``, the
     price of no kernel at all: on fine patterns every wide kernel is as good as none.
 
-    ``price(gamma, exact)`` may be rough first: widths that it cannot tell from the best are priced
-    again exactly. Prices that differ by less than ``negligible`` are equal, and the widest kernel
+    ``price(gamma, level)`` may be rough first, `PRICE_BLUR` for each level: widths that it cannot
+    tell from the best are priced again at the next level; the last one is exact. Prices that
+    differ by less than ``negligible`` are equal, and the widest kernel
     wins. Also returns the status if the optimum is at the end of what is ever tried.
     """
     values: dict[int, float] = {}
 
-    def visit(j: int, *, exact: bool = False) -> float:
-        values[j] = price(reference * step**j, exact)
+    def visit(j: int, level: int = 0) -> float:
+        values[j] = price(reference * step**j, level)
         return values[j]
 
     j, rises = _WIDE, 0
@@ -357,12 +358,13 @@ def march(
         j = _best(values, negligible)
     visit(j - 1)
     visit(j + 1)
-    lowest = values[_best(values, negligible)]
-    bound = lowest + PRICE_BLUR * abs(lowest) + negligible
-    values = {i: value for i, value in values.items() if value <= bound}
-    if len(values) > 1:
-        for i in list(values):
-            visit(i, exact=True)
+    for level, blur in enumerate(PRICE_BLUR, start=1):
+        lowest = min(values.values())
+        bound = lowest + blur * abs(lowest) + negligible
+        values = {i: value for i, value in values.items() if value <= bound}
+        if len(values) > 1:
+            for i in list(values):
+                visit(i, level)
     j = _best(values, negligible)
     edges = {-_FARTHEST - 1: Status.AT_WIDEST, _FARTHEST + 1: Status.AT_NARROWEST}
     return reference * step**j, edges.get(j)

@@ -9,15 +9,15 @@ are compared, a mean residual of 1e-2 of each width's best mu will do, of at mos
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fisherkit import basis
 from fisherkit._array import Array
 from fisherkit.canonical import require_positive
 from fisherkit.criteria import Criterion
-from fisherkit.decompose import Decomposed, Decomposer, Design, SharedDecomposer
+from fisherkit.decompose import Budget, Decomposed, Decomposer, Design, SharedDecomposer
 from fisherkit.kernels import reference_width, width_step
 from fisherkit.ridge import Ridge, RidgePath, solve
 from fisherkit.select import GRID, PATH_DTYPE, MuSearch, PathPrices, Selection, Status, log, march
@@ -25,7 +25,7 @@ from fisherkit.select import GRID, PATH_DTYPE, MuSearch, PathPrices, Selection, 
 _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
 _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the signal
 _ACCEPT = 3e-6  # trace left out, relative to the chosen mu
-_ROUGH = 1e-2  # mean residual diagonal, relative to the best mu, while comparing widths
+_ROUGH = (3e-2, 1e-4)  # mean residual diagonal, relative to the best mu, at levels of pricing
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 
 
@@ -163,13 +163,14 @@ class _Tuner:
         )
         return Tuned(search.path.at(mu), search.decomposed.centres, selection)
 
-    def price(self, gamma: float, exact: bool) -> float:
-        """The criterion at this gamma with its best mu on the grid; roughly, unless exact."""
+    def price(self, gamma: float, level: int) -> float:
+        """The criterion at this gamma with its best mu on the grid; levels as in `march`."""
+        exact = level == len(_ROUGH)
         if gamma in self.prices:
             value, tolerance = self.prices[gamma]
-            if not exact or tolerance <= _ACCEPT * self.likely_mu[gamma]:
+            if tolerance <= _ACCEPT * self.likely_mu[gamma]:
                 return value
-        search = self._accurate(gamma)[0] if exact else self._rough(gamma)
+        search = self._accurate(gamma)[0] if exact else self._rough(gamma, _ROUGH[level])
         value = search.mu.value
         log.log(
             logging.DEBUG if gamma in self.prices else logging.INFO,
@@ -185,18 +186,22 @@ class _Tuner:
         self._keep(gamma, search)
         return value
 
-    def _rough(self, gamma: float) -> _Search:
-        """A search that leaves out little at the mu that it finds."""
-        share = _ROUGH * self.problem.design.weights.total
+    def _rough(self, gamma: float, share: float) -> _Search:
+        """A search that leaves out little at the mu that it finds: a mean of ``share`` of it."""
+        gram = self.problem.design.gram
+        share *= self.problem.design.weights.total
         # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
         wider = max((g for g in self.likely_mu if g is not None and g < gamma), default=None)
-        guess = self.mu if self.mu is not None else self.likely_mu.get(wider)
-        last = np.inf
+        guess = self.mu if self.mu is not None else self.likely_mu.get(wider, np.inf)
+        guess, last = self.likely_mu.get(gamma, guess), np.inf
         while True:
-            search = self._search(gamma, _rough_budget(share, guess))
+            search = self._search(gamma, _rough_budget(share, guess), _loose_budget(share, guess))
             mu = self.likely_mu[gamma] = search.mu.best_mu
-            allowed = _rough_budget(share, mu)(search.decomposed.canonical.unit)
-            if search.tolerance <= allowed or search.tolerance >= last:
+            many = basis.many(len(search.decomposed.centres), gram)
+            allowed = _loose_budget(share, mu) if many else _rough_budget(share, mu)
+            if search.tolerance <= allowed(search.decomposed.canonical.unit):
+                return search
+            if search.tolerance >= last:
                 return search
             guess, last = 0.5 * mu, search.tolerance
 
@@ -230,9 +235,9 @@ class _Tuner:
     def _first_budget(self, unit: float) -> float:
         return _SEARCH * (float(GRID[0]) * unit if self.mu is None else self.mu)
 
-    def _search(self, gamma: float | None, budget: Callable[[float], float]) -> _Search:
-        """Decompose but for a trace of ``budget(tr(G)/n)``, and price."""
-        decomposed = self.decomposer.decompose(gamma, budget)
+    def _search(self, gamma: float | None, budget: Budget, loose: Budget | None = None) -> _Search:
+        """Decompose but for a trace of ``budget(tr(G)/n)``, or of ``loose``, and price."""
+        decomposed = self.decomposer.decompose(gamma, budget, loose)
         path = RidgePath.of(decomposed.canonical, self.problem.Y)
         search = MuSearch(PathPrices(path, self.problem.criterion), given=self.mu)
         prices = zip(search.mus, search.values, strict=True)
@@ -240,15 +245,23 @@ class _Tuner:
         return _Search(search, path, decomposed)
 
 
-def _rough_budget(share: float, mu: float | None) -> Callable[[float], float]:
+def _rough_budget(share: float, mu: float) -> Budget:
     """Trace that a rough factorisation may leave out: a share of mu, or of 1e-4 tr(G)/n if less.
 
     A truncated model prefers a large mu, and a large mu alone would justify the truncation.
     """
-    return lambda unit: share * min(np.inf if mu is None else mu, _CAUTION * unit)
+    return lambda unit: share * min(mu, _CAUTION * unit)
 
 
-def _sharp_budget(mu: float) -> Callable[[float], float]:
+def _loose_budget(share: float, mu: float) -> Budget:
+    """The same for kernels of many directions, among which the signal is not missed.
+
+    What such a kernel leaves out is about a multiple of I, and raises mu by as much.
+    """
+    return lambda unit: share * min(mu, unit)
+
+
+def _sharp_budget(mu: float) -> Budget:
     """Trace that may be left out of a model that is accurate at mu."""
     return lambda unit: 0.75 * _ACCEPT * mu
 
