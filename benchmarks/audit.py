@@ -29,7 +29,10 @@ IDA = (
     *("ringnorm", "splice", "thyroid", "titanic", "twonorm", "waveform"),
 )
 UCI = ("chess", "credit", "ionosphere", "liver", "sonar", "wbc", "wdbc")
-GRID = {"C": 2.0 ** np.arange(-5, 12, 2), "gamma": 2.0 ** np.arange(-9, 2, 2)}  # of versus_svc.py
+GRID = {
+    "C": 2.0 ** np.arange(-5, 12, 2),
+    "gamma": 2.0 ** np.arange(-9, 2, 2),
+}  # the narrow one of versus_svc.py
 NOISE = (0.1, 0.05, 0.2)
 
 

@@ -69,7 +69,7 @@ def large_width() -> str:
         errors = [float(row["error_percent"]) for row in rows if row["set"] == name]
         digits = 3 if max(errors) < 1 else 2
         table.append([name, *(f"{error:.{digits}f}" for error in errors)])
-    return markdown(["set", *(f"{factor:g} γ" for factor in factors)], table)
+    return markdown(["set", *(f"{factor:g} γ" for factor in factors)], table)  # noqa: RUF001
 
 
 def large_real() -> str:
@@ -121,7 +121,7 @@ def large_gpu() -> str:
         [
             "16,384 rows, every row a centre",
             f"{float(exact['seconds']):.1f} s",
-            f"{float(exact['ratio']):.2f} × one `torch.linalg.eigh`",
+            f"{float(exact['ratio']):.2f} times one `torch.linalg.eigh`",
         ],
         [
             "mnist, ten classes, 60,000 rows, 10,000 centres, width tuned",

@@ -3,7 +3,8 @@
 The low-rank path first leaves out a trace of 1e-2 of the smallest mu priced, enough to choose mu;
 the chosen model is accepted if that trace is below 3e-6 of its mu (leave-one-out residuals are then
 within 1e-7 of the full path, relative to their size) and otherwise factored again. While widths
-are compared, a mean residual of 1e-2 of each width's best mu will do, of at most 1e-4 of tr(G)/n.
+are compared, a mean residual of 3e-2 of each width's best mu will do, then 1e-4 for near ties; of
+at most 1e-4 of tr(G)/n while the rank is low.
 """
 
 from __future__ import annotations
