@@ -38,6 +38,7 @@ def warnings_fail(gallery_conf, fname, when):
         warnings.simplefilter("error")
 
 
+suppress_warnings = ["config.cache"]  # the function above cannot be pickled: nothing is lost
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
