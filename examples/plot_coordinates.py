@@ -1,10 +1,10 @@
 """
-Discriminant coordinates of wines never seen keep the three growers apart
+Discriminant coordinates of wines never seen keep the three grapes apart
 =========================================================================
 
 Thirteen measurements of 178 wines, half of them for training. ``transform`` gives the coordinates
 that separate the classes best, in units of the spread within a class. For the other half they show
-the three growers as three clouds, and the nearest class mean in this plane names nearly all of them
+the three grapes as three clouds, and the nearest class mean in this plane names nearly all of them
 right.
 
 :Data: wine (scikit-learn)
@@ -26,7 +26,7 @@ X, X_new, y, y_new = train_test_split(X, y, test_size=0.5, stratify=y, random_st
 model = make_pipeline(StandardScaler(), KernelFisherClassifier()).fit(X, y)
 means = NearestCentroid().fit(model.transform(X), y)
 wrong = int((means.predict(model.transform(X_new)) != y_new).sum())
-print(f"{wrong} of {len(y_new)} new wines are nearer to another grower's mean")
+print(f"{wrong} of {len(y_new)} new wines are nearer to another class mean")
 assert wrong <= 3
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
