@@ -25,6 +25,7 @@ nitpick_ignore_regex = [("py:.*", ".*")]  # types in docstrings are written for 
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 numpydoc_validation_checks = set()
 
 

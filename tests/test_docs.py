@@ -17,7 +17,7 @@ PAGES = [
     if "_build" not in path.parts
 ]
 # what the build draws from an example: its page, or its first picture
-DRAWN = re.compile(r"auto_examples/(?:(plot_\w+)\.rst|images/sphx_glr_(plot_\w+)_001\.png)$")
+DRAWN = re.compile(r"auto_examples/(?:images/sphx_glr_)?(plot_\w+?|index)(?:\.rst|_001\.png)$")
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -61,7 +61,7 @@ def test_internal_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         if drawn := DRAWN.search(target):
-            source = ROOT / "examples" / f"{drawn[1] or drawn[2]}.py"
-            assert source.exists(), f"{page.name} links to {target}"
+            source = "README.rst" if drawn[1] == "index" else f"{drawn[1]}.py"
+            assert (ROOT / "examples" / source).exists(), f"{page.name} links to {target}"
         elif not target.startswith(("http", "mailto:")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
