@@ -1,5 +1,6 @@
 """Sphinx configuration: ``sphinx-build -W docs docs/_build``."""
 
+import warnings
 from importlib.metadata import version as installed
 
 project = "fisherkit"
@@ -12,6 +13,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
@@ -23,7 +25,33 @@ nitpick_ignore_regex = [("py:.*", ".*")]  # types in docstrings are written for 
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 numpydoc_validation_checks = set()
+
+
+usual_filters = warnings.filters[:]
+
+
+def warnings_fail(gallery_conf, fname, when):
+    """A warning ends an example, and so the build, as it ends a test."""
+    warnings.filters[:] = usual_filters
+    if when == "before":
+        warnings.simplefilter("error")
+
+
+suppress_warnings = ["config.cache"]  # the function above cannot be pickled: nothing is lost
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "backreferences_dir": "generated/examples",
+    "doc_module": "fisherkit",
+    "reset_modules": ("matplotlib", warnings_fail),
+    "reset_modules_order": "both",
+    "within_subsection_order": "ExampleTitleSortKey",
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "fisherkit"

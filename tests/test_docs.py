@@ -16,6 +16,8 @@ PAGES = [
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if "_build" not in path.parts
 ]
+# what the build draws from an example: its page, or its first picture
+DRAWN = re.compile(r"auto_examples/(?:images/sphx_glr_)?(plot_\w+?|index)(?:\.rst|_001\.png)$")
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -58,5 +60,8 @@ def test_tables_show_what_the_csv_files_hold(page):
 def test_internal_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)", text):
-        if not target.startswith(("http", "mailto:")):
+        if drawn := DRAWN.search(target):
+            source = "README.rst" if drawn[1] == "index" else f"{drawn[1]}.py"
+            assert (ROOT / "examples" / source).exists(), f"{page.name} links to {target}"
+        elif not target.startswith(("http", "mailto:")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
