@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _common import append_csv, make_gaussians, print_table
+from _common import append_csv, environment, make_gaussians, print_table
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.kernel_ridge import KernelRidge
@@ -99,7 +99,7 @@ def main() -> None:
             {**head, "ratio_of": name, "ours_s": ours, "peer_s": peer, "ratio": ours / peer}
         )
     print_table(rows)
-    append_csv("history", rows)
+    append_csv("history", [{**row, "environment": environment()} for row in rows])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 digits: odd or even, 300 of scikit-learn's digits train and the others test. halves: half of the
 breast-cancer table of scikit-learn trains, the other half tests, all widths by the rule "scale".
+flare: how many rows of IDA's flare_solar agree in all features, and what their labels say.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from fisherkit import (
     KernelFisherClassifier,
     SparseFisherClassifier,
 )
+from fisherkit.datasets import load_ida
 
 MODELS = {
     "full": KernelFisherClassifier(gamma="scale"),
@@ -113,10 +115,24 @@ def halves() -> None:
     write_csv("pages_halves", rows)
 
 
+def flare() -> None:
+    data = load_ida("flare_solar")
+    _, group, size = np.unique(data.data, axis=0, return_inverse=True, return_counts=True)
+    positive = np.bincount(group, weights=data.target == np.max(data.target)) / size
+    undecided = (positive >= 0.4) & (positive <= 0.6)
+    row: Row = {
+        "rows": len(data.data),
+        "different": len(size),
+        "between_40_and_60": int(size[undecided].sum()),
+    }
+    print_table([row])
+    write_csv("pages_flare", [row])
+
+
 def main() -> None:
-    parts = {"digits": digits, "halves": halves}
+    parts = {"digits": digits, "halves": halves, "flare": flare}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=list(parts), help="digits, halves")
+    parser.add_argument("parts", nargs="*", default=list(parts), help="digits, halves, flare")
     for part in parser.parse_args().parts:
         parts[part]()
 

@@ -30,6 +30,8 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from fisherkit import climb, committee, select
 
+__all__ = ["ModelFile", "ModelFileError", "VersionWarning", "load", "read_metadata", "save"]
+
 FORMAT = 1
 METADATA = "fisherkit.json"
 LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")

@@ -19,6 +19,8 @@ from fisherkit.relabel import Relabelled
 from fisherkit.ridge import Fold, Ridge
 from fisherkit.tune import shared_decomposer
 
+__all__ = ["cross_val_predict", "learning_curve", "permutation_test_score"]
+
 METHODS = ("predict", "decision_function", "predict_proba")
 
 

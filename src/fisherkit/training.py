@@ -41,6 +41,8 @@ from fisherkit.tables import (
     texts,
 )
 
+__all__ = ["Data", "HeldOut", "Training", "doubtful", "example", "read_data", "train"]
+
 HELD_OUT = ("auto", "folds", "split", "none")
 EXAMPLE = "breast cancer (embedded example)"
 EXAMPLE_TARGET = "diagnosis"
