@@ -36,10 +36,14 @@ shades = left.contourf(a, b, p, levels=np.linspace(0, 1, 11), cmap="RdBu_r", alp
 left.contour(a, b, p, levels=[0.5], colors="black", linewidths=1)
 for label, colour, marker in ((0, "#053061", "o"), (1, "#67001f", "^")):
     left.scatter(*X[y == label].T, c=colour, marker=marker, s=14, edgecolor="white", lw=0.4)
-left.set(xticks=[], yticks=[], title=f"left-out error {left_out:.1f} %, on new rows {on_new_rows:.1f} %")
+left.set(
+    xticks=[], yticks=[], title=f"left-out error {left_out:.1f} %, on new rows {on_new_rows:.1f} %"
+)
 figure.colorbar(shades, ax=left, label="probability")
 RegularizationPathDisplay.from_estimator(model, ax=right)
 right.set_title(f"{len(model.selection_.path)} models priced by one fit")
-if len(sys.argv) == 2:  # the figure of the README: python examples/plot_moons.py docs/images/readme.png
+if (
+    len(sys.argv) == 2
+):  # the figure of the README: python examples/plot_moons.py docs/images/readme.png
     figure.savefig(sys.argv[1], dpi=90)
 plt.show()
