@@ -29,10 +29,9 @@ def main() -> None:
     model = KernelFisherClassifier(gamma=1.0, criterion="press").fit(X, y)
     print(f"right on the rows of the fit: {share_right(model, X, y):.2f}")
     print(f"mu = {model.regularization_:.3g}, {model.selection_.status.value}")
-    left_out: Rows = cross_val_predict(model, X, y, method="decision_function")
-    score, permuted, pvalue = permutation_test_score(
-        KernelFisherClassifier(gamma=1.0, regularization=1.0), X, y, n_permutations=19
-    )
+    given = KernelFisherClassifier(gamma=1.0, regularization=1.0)
+    left_out: Rows = cross_val_predict(given, X, y, method="decision_function")
+    score, permuted, pvalue = permutation_test_score(given, X, y, n_permutations=19)
     print(f"{len(left_out)} decisions, score {score:.2f}, p = {pvalue:.2f}, {len(permuted)}")
     sets = model.predict_set(X[:5], confidence=0.9)
     print(sets.shape, audit(model, X, y).shape)
