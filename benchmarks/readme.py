@@ -11,6 +11,7 @@ thread:
 import argparse
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from _common import Row, print_table, split_of, write_csv
@@ -32,7 +33,7 @@ SETS = (WISCONSIN, "heart", "banana", "diabetis", "ringnorm")
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def models() -> dict[str, object]:
+def models() -> dict[str, Any]:
     """Untrained classifiers; the first is what the others are compared with."""
     features = make_pipeline(
         Nystroem(random_state=0),  # its 100 components

@@ -5,10 +5,13 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import fisherkit
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference.md"
@@ -72,3 +75,21 @@ def test_every_public_module_can_be_imported_without_a_warning(module):
     command = [sys.executable, "-W", "error", "-c", f"import {module}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert project["version"] == fisherkit.__version__
+    assert f"\nversion: {fisherkit.__version__}\n" in citation
+
+
+def test_the_package_is_typed():
+    assert (ROOT / "src" / "fisherkit" / "py.typed").exists()
+    for module, name in PUBLIC:
+        item = getattr(import_module(module), name)
+        members = vars(item) if inspect.isclass(item) else {name: item}
+        for title, function in members.items():
+            public = title == "__init__" or not title.startswith("_")
+            if inspect.isfunction(function) and public:
+                assert function.__annotations__, f"{module}.{name}: {title}"
