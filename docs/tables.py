@@ -261,8 +261,8 @@ NAMES = {"cell": cell, "column": column, "lead": lead, "mean": mean}
 def shown(kind: str, text: str) -> str:
     """What belongs between the comments: a table on lines of its own, or one number."""
     if kind == "table":
-        home = benchmark_tables if hasattr(benchmark_tables, text) else sys.modules[__name__]
-        return "\n" + getattr(home, text)()
+        table = getattr(benchmark_tables, text, None) or globals()[text]
+        return "\n" + table()
     expression, _, spec = text.rpartition(":")
     return format(eval(expression, NAMES), spec)
 
