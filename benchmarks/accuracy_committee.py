@@ -19,7 +19,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from _common import Row, append_csv, print_table, read_csv, split_of, write_csv
@@ -104,7 +104,7 @@ def timed(call: Callable[[], T]) -> tuple[float, T]:
     return time.process_time() - start, result
 
 
-def tuned(method: str, X: np.ndarray, y: np.ndarray) -> tuple[float, object, object]:
+def tuned(method: str, X: np.ndarray, y: np.ndarray) -> tuple[float, Any, Any]:
     """Seconds of tuning, the model that is to predict labels, and the one for probabilities."""
     if method in OURS:
         seconds, model = timed(lambda: clone(OURS[method]).fit(X, y))

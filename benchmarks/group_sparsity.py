@@ -99,7 +99,7 @@ def main() -> None:
             lowest = max(error.min() for _, error in mean.values())
             highest = min(error.max() for _, error in mean.values())
             for level in np.geomspace(lowest, 0.99 * highest, 12):
-                at = {group: fewest(*mean[group], level) for group in mean}
+                at = {group: fewest(mean[group][0], mean[group][1], level) for group in mean}
                 levels.append(
                     {
                         "set": name,

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from _common import RESULTS, Row, append_csv
@@ -46,11 +47,11 @@ def load(name: str) -> tuple[np.ndarray, ...]:
     return scaler.transform(X), scaler.transform(test), y, truth
 
 
-def ours(m: int, **options: object) -> KernelFisherClassifier:
+def ours(m: int, **options: Any) -> KernelFisherClassifier:
     return KernelFisherClassifier(n_components=m, max_memory="400MB", random_state=0, **options)
 
 
-def peers(gamma: float, m: int) -> dict[str, object]:
+def peers(gamma: float, m: int) -> dict[str, Any]:
     """Peers with the width that ours has found: the comparison is of what follows."""
     features = Nystroem(gamma=gamma, n_components=m, random_state=0)
     fifth = ShuffleSplit(1, test_size=0.2, random_state=0)
@@ -73,7 +74,7 @@ def compare(name: str) -> Iterator[Row]:
     X, test, y, truth = load(name)
     some = np.random.default_rng(0).permutation(len(X))[:SUBSAMPLE]
 
-    def measure(label: str, model: object) -> Row:
+    def measure(label: str, model: Any) -> Row:
         rows = some if label.startswith("SVC") else slice(None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -1,15 +1,23 @@
-"""Rewrite the tables of the documentation from the tracked CSV files: ``python docs/tables.py``.
+"""Rewrite the numbers of the documentation from the tracked CSV files: ``python docs/tables.py``.
 
 A table stands between the comments ``<!-- table: NAME -->`` and ``<!-- end -->``; NAME is a
-function of this file. A test fails where a page does not show what the CSV files hold.
+function of this file or of ``docs/benchmark_tables.py``. A number within a sentence stands between
+``<!-- value: EXPRESSION:FORMAT -->`` and ``<!-- end -->``; EXPRESSION is Python, and asks the files
+through ``cell`` and ``column``. A line must not begin with such a comment: Markdown would end the
+paragraph there. A test fails where a page does not show what the CSV files hold.
 """
 
-import csv
 import re
+import sys
 from pathlib import Path
+from statistics import mean, stdev
 
-ROOT = Path(__file__).resolve().parents[1]
-PLACE = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+sys.path.insert(0, str(Path(__file__).parent))
+
+import benchmark_tables
+from benchmark_tables import ROOT, cell, column, markdown, read
+
+PLACE = re.compile(r"(<!-- (table|value): (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
 PEERS = {
     "average": "committee",
     "svc": "SVC",
@@ -20,16 +28,6 @@ PEERS = {
     "neighbours": "KNeighbors",
     "process": "GaussianProcess",
 }
-
-
-def read(path: str) -> list[dict[str, str]]:
-    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
-    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
-
-
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
 
 
 def peers_ranks() -> str:
@@ -156,8 +154,145 @@ def large_gpu() -> str:
     return markdown(["fit", "time", ""], lines)
 
 
+def committee_sets() -> str:
+    methods = ("press", "best", "rbf", "average", "stack")
+    table = []
+    for row in read("benchmarks/results/accuracy_committee.csv"):
+        name = row["set"].replace("_", " ")
+        cells = [f"{float(row[f'{method}_error']):.2f}" for method in methods]
+        losses = [f"{float(row[f'{method}_log_loss']):.3f}" for method in ("press", "average")]
+        if name == "all":
+            name = "**ratio** to the pick, mean log-loss"
+        table.append([name, *cells, *losses])
+    head = ["set", "PRESS pick", "best member", "average, rbf alone", "average", "stack"]
+    return markdown([*head, "log-loss of the pick", "… of the average"], table)
+
+
+def committee_digits() -> str:
+    rows = {
+        "committee_log_loss": "the committee",
+        "ranked_first_log_loss": "the member that leave-one-out ranks first",
+        "pick_log_loss": "the PRESS pick (`KernelFisherClassifier()`)",
+        "hindsight_log_loss": "the best member in hindsight, which nobody can know",
+    }
+    table = [[text, f"{mean(column('pages_digits', name)):.3f}"] for name, text in rows.items()]
+    return markdown(["test log-loss, mean of ten splits", ""], table)
+
+
+def _halves(advice: dict[str, tuple[str, str]]) -> str:
+    table = []
+    for method, (name, use) in advice.items():
+        kernels, error = (
+            cell("pages_halves", what, method=method) for what in ("kernels", "error")
+        )
+        table.append([name, f"{kernels:.0f}", f"{error:.1f} %", use])
+    return markdown(["classifier", "kernels", "test error", "use it if"], table)
+
+
+def sparse_halves() -> str:
+    return _halves(
+        {
+            "full": (
+                "`KernelFisherClassifier()`",
+                "error and tuning time matter more than size; the first to try",
+            ),
+            "q=1": ("`SparseFisherClassifier(q=1)`", "you want one well-defined optimum"),
+            "q=0.5": (
+                "`SparseFisherClassifier(q=0.5)`",
+                "you want fewer kernels and can live with a local minimum",
+            ),
+            "loo_error": (
+                "[`ForwardFisherClassifier()`](forward.md)",
+                "you want very few kernels, or a cap on their number (`max_terms`)",
+            ),
+            "press": ('… `criterion="press"`', "as above, with a smoother criterion"),
+            "err": ('… `criterion="err"`', "you want the cheapest steps"),
+        }
+    )
+
+
+def forward_halves() -> str:
+    return _halves(
+        {
+            "loo_error": ('`criterion="loo_error"`', "you want very few kernels"),
+            "press": (
+                '`criterion="press"`',
+                "a smoother criterion is worth more terms to you",
+            ),
+            "err": (
+                '`criterion="err"`',
+                "steps must be cheap, or `select` is to set the size",
+            ),
+            "q=1": (
+                "[`SparseFisherClassifier(q=1)`](sparse.md)",
+                "you want an optimum rather than a greedy search",
+            ),
+            "q=0.5": (
+                "`SparseFisherClassifier(q=0.5)`",
+                "you want a sparse model refined jointly",
+            ),
+            "full": ("`KernelFisherClassifier()`", "size does not matter; the first to try"),
+        }
+    )
+
+
+def bayes_auc() -> str:
+    """Our AUC beside those that Tables 2 and 3 of the BFD paper print."""
+    folder = "src/fisherkit/reproduction/published/"
+    printed = {}
+    for kernel, file in (("rbf", "bfd_table2_rbf_auc.csv"), ("ard", "bfd_table3_ard_auc.csv")):
+        for row in read(folder + file):
+            printed[kernel, row["dataset"]] = row["BFD"]
+    table = []
+    for row in read("benchmarks/results/bayes_auc_summary.csv"):
+        name = row["set"]
+        cells = []
+        for kernel in ("rbf", "ard"):
+            cells += [f"{float(row[f'{kernel}_auc']):.1f}", printed[kernel, name]]
+        table.append([name.replace("_", " "), *cells, f"{float(row['ard_minus_rbf']):+.2f}"])
+    head = ["set", "one width", "paper", "one per feature", "paper", "gain of the latter"]
+    return markdown(head, table)
+
+
+def relevance_guard() -> str:
+    table = [
+        [
+            row["set"].replace("_", " "),
+            row["n"],
+            *(
+                f"{float(row[f'{name}']):.1f}"
+                for name in ("one_width", "free_widths", "guarded_widths")
+            ),
+        ]
+        for row in read("benchmarks/results/relevance_loo.csv")
+    ]
+    return markdown(["set", "n", "one width", "widths without a guard", "with it"], table)
+
+
+def lead(name: str, peer: str, measure: str = "error") -> list[float]:
+    """By how much a peer is ahead of the committee on a set: mean over splits, standard error."""
+    ours, theirs = (
+        column("accuracy_peers_splits", measure, set=name, method=method)
+        for method in ("average", peer)
+    )
+    gaps = [own - other for own, other in zip(ours, theirs, strict=True)]
+    return [mean(gaps), stdev(gaps) / len(gaps) ** 0.5]
+
+
+NAMES = {"cell": cell, "column": column, "lead": lead, "mean": mean}
+
+
+def shown(kind: str, text: str) -> str:
+    """What belongs between the comments: a table on lines of its own, or one number."""
+    if kind == "table":
+        table = getattr(benchmark_tables, text, None) or globals()[text]
+        return "\n" + table()
+    expression, _, spec = text.rpartition(":")
+    return format(eval(expression, NAMES), spec)
+
+
 def rewritten(text: str) -> str:
-    return PLACE.sub(lambda place: f"{place[1]}{globals()[place[2]]()}{place[4]}", text)
+    return PLACE.sub(lambda place: place[1] + shown(place[2], place[3]) + place[5], text)
 
 
 if __name__ == "__main__":

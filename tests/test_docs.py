@@ -47,13 +47,26 @@ def test_the_sessions_of_a_page_show_what_python_answers(page):
     assert found.failed == 0
 
 
-@each_page
-def test_tables_show_what_the_csv_files_hold(page):
+@pytest.fixture(scope="module")
+def tables():
     spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_number_is_looked_up_in_its_csv_file(tables):
+    text = 'at <!-- value: cell("bayes_em", "n", n=100) + 1:.1f -->5<!-- end --> rows'
+    assert ">101.0<" in tables.rewritten(text)
+    with pytest.raises(LookupError, match="no row"):
+        tables.rewritten(text.replace("n=100", "n=7"))
+
+
+@each_page
+def test_tables_show_what_the_csv_files_hold(page, tables):
     text = page.read_text(encoding="utf-8")
     assert tables.rewritten(text) == text, "run: python docs/tables.py"
+    assert not re.search("^ *<!-- value", text, re.M), "Markdown ends a paragraph at such a line"
 
 
 @each_page

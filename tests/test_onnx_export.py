@@ -132,7 +132,7 @@ def table(n=90, seed=0):
             "town": rng.choice(["Bonn", "Köln", "Ulm", None], n, p=[0.6, 0.3, 0.05, 0.05]),
             "sex": rng.choice(["f", "m"], n),
         }
-    )
+    ).fillna(np.nan)  # before version 3, pandas keeps None, which SimpleImputer takes for a level
 
 
 def as_inputs(X):
@@ -159,7 +159,7 @@ def test_columns_with_missing_rare_and_unseen_values(rare):
     model = make_pipeline(prepare, KernelFisherClassifier(gamma=0.1)).fit(X, y)
     new = table(seed=1)
     new.loc[:3, "town"] = "Nirgends"
-    new.loc[4:6, "sex"] = None
+    new.loc[4:6, "sex"] = np.nan
     p = agree(model, new, as_inputs(new))
     assert np.unique(p[:, 0]).size > 50
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtr
@@ -148,18 +148,18 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: Any = "rbf",
         *,
-        ard=False,
-        linear=False,
-        evidence="fisher",
-        n_restarts=3,
-        hyperprior="auto",
-        solver="direct",
-        n_inducing=None,
-        probability="loo",
-        random_state=None,
-    ):
+        ard: bool = False,
+        linear: bool = False,
+        evidence: str = "fisher",
+        n_restarts: int = 3,
+        hyperprior: Any = "auto",
+        solver: str = "direct",
+        n_inducing: int | None = None,
+        probability: str = "loo",
+        random_state: Any = None,
+    ) -> None:
         self.kernel = kernel
         self.ard = ard
         self.linear = linear
@@ -171,7 +171,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.probability = probability
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the hyper-parameters and fit.
 
         Parameters
@@ -398,7 +398,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         form = bayes.canonical(K_nm, K_mm, sample.weights)
         return Reach.of(form, sample.codes, 1.0, K_nm), self._centres
 
-    def latent(self, X, return_std=False):
+    def latent(self, X: Any, return_std: bool = False) -> Any:
         """The discriminant relative to the midpoint of the class centres, and its error bars.
 
         Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -123,21 +124,21 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernels=("rbf", "laplacian"),
+        kernels: Any = ("rbf", "laplacian"),
         *,
-        n_widths=7,
-        gammas=None,
-        combine="average",
-        min_weight=1e-4,
-        degree=3,
-        coef0=1.0,
-        kernel_params=None,
-        penalty="rkhs",
-        basis="auto",
-        n_components=None,
-        class_weight=None,
-        random_state=None,
-    ):
+        n_widths: int = 7,
+        gammas: Any = None,
+        combine: str = "average",
+        min_weight: float = 1e-4,
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        penalty: str = "rkhs",
+        basis: Any = "auto",
+        n_components: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: Any = None,
+    ) -> None:
         self.kernels = kernels
         self.n_widths = n_widths
         self.gammas = gammas
@@ -160,7 +161,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     def members_(self) -> np.ndarray:
         return self._record.members
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Price every member, weigh them, and add them up.
 
         Parameters

@@ -127,9 +127,11 @@ def load_ida(name: str, *, return_X_y: bool = False) -> Any:
 
     Examples
     --------
+    Run in the tests where ``FISHERKIT_DATA`` names a folder with the data.
+
     >>> from fisherkit.datasets import load_ida
-    >>> banana = load_ida("banana")  # doctest: +SKIP
-    >>> banana.data.shape, banana.n_train  # doctest: +SKIP
+    >>> banana = load_ida("banana")
+    >>> banana.data.shape, banana.n_train
     ((5300, 2), 400)
     """
     arrays = _arrays("ida", name, _IDA_TRAINING_ROWS, fetch_ida)
@@ -190,9 +192,11 @@ def load_uci(name: str, *, return_X_y: bool = False) -> Any:
 
     Examples
     --------
+    Run in the tests where ``FISHERKIT_DATA`` names a folder with the data.
+
     >>> from fisherkit.datasets import load_uci
-    >>> X, y = load_uci("sonar", return_X_y=True)  # doctest: +SKIP
-    >>> X.shape  # doctest: +SKIP
+    >>> X, y = load_uci("sonar", return_X_y=True)
+    >>> X.shape
     (208, 60)
     """
     arrays = _arrays("uci", name, OPENML, fetch_uci)

@@ -21,7 +21,7 @@ class DecisionMixin(ClassifierMixin):
         """Decisions (n, k) for each row, and the dtype in which users expect results."""
         return self._scores(X, method)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Decision for each row: positive for ``classes_[1]``, or one score per class.
 
         Parameters
@@ -38,14 +38,14 @@ class DecisionMixin(ClassifierMixin):
         decisions = _array.cast(decisions, dtype)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predicted label of each row of X (n, d); (n,)."""
         if is_dask(X):
             return lazily(self, "predict", X)
         decisions, _ = self._decisions(X, "predict")
         return coding.decode(self.classes_, coding.winners(decisions))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Any:
         """Probability of each class, calibrated on held-out decisions; (n, n_classes)."""
         if is_dask(X):
             return lazily(self, "predict_proba", X)
@@ -87,7 +87,7 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         scores, dtype = self._scores(X, method)
         return self._decide(scores), dtype
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Discriminant coordinates with unit within-class variance; (n, n_classes - 1).
 
         Columns are ordered by canonical correlation. Two classes: positive towards
@@ -105,7 +105,14 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
             scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
         return (scores - self._shares) @ self._axes
 
-    def predict_set(self, X, confidence=0.9, method="full", *, class_conditional=False):
+    def predict_set(
+        self,
+        X: Any,
+        confidence: float = 0.9,
+        method: str = "full",
+        *,
+        class_conditional: bool = False,
+    ) -> Any:
         """Sets of labels that contain those of new rows with the confidence asked for.
 
         Parameters

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -124,26 +125,26 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: str | Callable[..., Any] = "rbf",
         *,
-        gamma="loo",
-        ard=False,
-        degree=3,
-        coef0=1.0,
-        kernel_params=None,
-        penalty="rkhs",
-        bias="free",
-        regularization="loo",
-        criterion="press",
-        cv=None,
-        threshold="prior",
-        multiclass="lda",
-        basis="auto",
-        n_components=None,
-        class_weight=None,
-        max_memory=None,
-        random_state=None,
-    ):
+        gamma: float | str = "loo",
+        ard: bool = False,
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        penalty: str = "rkhs",
+        bias: str = "free",
+        regularization: float | str = "loo",
+        criterion: str | Callable[..., Any] = "press",
+        cv: Any = None,
+        threshold: str = "prior",
+        multiclass: str = "lda",
+        basis: Any = "auto",
+        n_components: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        max_memory: int | str | None = None,
+        random_state: Any = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.ard = ard
@@ -164,7 +165,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         self.random_state = random_state
 
     @whole
-    def fit(self, X, y, sample_weight=None, *, groups=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose the hyper-parameters and fit.
 
         Parameters
@@ -192,7 +193,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         else:
             tuned = task.tune()
             self._store(task, tuned)
-            self.relevance_, self.widths_ = None, None
+            self.relevance_: Any = None
+            self.widths_: Any = None
         decisions = self._calibrate(tuned.ridge, task.rule, task.indicator)
         if task.dropped is not None:  # a row of weight 0 is not part of the fit
             absent = self._decide(self._raw_scores(task.dropped))
@@ -246,7 +248,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         design = task.problem.design
         X = design.gram.X
         xp = _array.namespace(X)
-        assert task.indicator is not None
+        assert task.indicator is not None and isinstance(self.criterion, str)
         index = np.argmax(_array.to_numpy(task.indicator), axis=1)
         first, group = design.gram.distinct().split(index, task.indicator.shape[1])
         rows = _array.indices(first, X)
@@ -352,21 +354,21 @@ n_components, max_memory, random_state
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: str | Callable[..., Any] = "rbf",
         *,
-        gamma="loo",
-        degree=3,
-        coef0=1.0,
-        kernel_params=None,
-        penalty="rkhs",
-        bias="free",
-        regularization="loo",
-        cv=None,
-        basis="auto",
-        n_components=None,
-        max_memory=None,
-        random_state=None,
-    ):
+        gamma: float | str = "loo",
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        penalty: str = "rkhs",
+        bias: str = "free",
+        regularization: float | str = "loo",
+        cv: Any = None,
+        basis: Any = "auto",
+        n_components: int | None = None,
+        max_memory: int | str | None = None,
+        random_state: Any = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -387,7 +389,7 @@ n_components, max_memory, random_state
         return tags
 
     @whole
-    def fit(self, X, y, sample_weight=None, *, groups=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose the hyper-parameters and fit.
 
         Parameters
@@ -428,7 +430,7 @@ n_components, max_memory, random_state
         flat = len(y.shape) == 1
         return self._task(X, Y, None, weights, kept, groups, rounding=rounding, flat=flat)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs)."""
         if is_dask(X):
             return lazily(self, "predict", X)
@@ -436,7 +438,9 @@ n_components, max_memory, random_state
         scores = _array.cast(scores, dtype)
         return scores[:, 0] if len(self.dual_coef_.shape) == 1 else scores
 
-    def predict_interval(self, X, confidence=0.9, method="full"):
+    def predict_interval(
+        self, X: Any, confidence: float = 0.9, method: str = "full"
+    ) -> tuple[Any, Any]:
         """Intervals that contain the targets of new rows with the confidence asked for.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.influence import influences, leverages
 from fisherkit.left_out import left_out_logits
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def audit(estimator, X, y, *, sample_weight=None):
+
+def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.DataFrame:
     """Rows whose labels the model fitted without them doubts, most suspicious first.
 
     Parameters

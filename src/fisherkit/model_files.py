@@ -30,6 +30,8 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from fisherkit import climb, committee, select
 
+__all__ = ["ModelFile", "ModelFileError", "VersionWarning", "load", "read_metadata", "save"]
+
 FORMAT = 1
 METADATA = "fisherkit.json"
 LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
@@ -91,6 +93,13 @@ class ModelFile:
 
     ``metadata`` has the entries "format", "versions" and those given to `save`; ``extra`` is what
     was saved beside the model.
+
+    Examples
+    --------
+    >>> from fisherkit.model_files import ModelFile
+    >>> opened = ModelFile(model=None, metadata={"format": 1}, extra={"unit": "mm"})
+    >>> opened.metadata["format"], opened.extra["unit"]
+    (1, 'mm')
     """
 
     model: Any
@@ -183,6 +192,19 @@ def read_metadata(path: Any) -> dict[str, Any]:
     ------
     ModelFileError
         If the file is no model file, or not a whole one.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.model_files import read_metadata, save
+    >>> model = KernelFisherClassifier(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> with TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "steps.fisherkit", metadata={"made by": "me"})
+    ...     about = read_metadata(Path(folder) / "steps.fisherkit")
+    >>> about["made by"], sorted(about["versions"])
+    ('me', ['fisherkit', 'numpy', 'scikit-learn', 'skops'])
     """
     return _checked(path)[1]
 
@@ -200,6 +222,19 @@ def load(path: Any) -> ModelFile:
     -----
     VersionWarning
         If it was written with another scikit-learn or NumPy.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.model_files import load, save
+    >>> model = KernelFisherClassifier(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> with TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "steps.fisherkit", extra={"unit": "mm"})
+    ...     opened = load(Path(folder) / "steps.fisherkit")
+    >>> opened.model.predict([[0.2], [2.9]]), opened.extra
+    (array([0, 1]), {'unit': 'mm'})
     """
     archive, metadata = _checked(path)
     _compare_versions(path, metadata)

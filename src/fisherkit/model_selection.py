@@ -19,10 +19,14 @@ from fisherkit.relabel import Relabelled
 from fisherkit.ridge import Fold, Ridge
 from fisherkit.tune import shared_decomposer
 
+__all__ = ["cross_val_predict", "learning_curve", "permutation_test_score"]
+
 METHODS = ("predict", "decision_function", "predict_proba")
 
 
-def cross_val_predict(estimator, X, y, *, groups=None, cv=None, method="predict"):
+def cross_val_predict(
+    estimator: Any, X: Any, y: Any, *, groups: Any = None, cv: Any = None, method: str = "predict"
+) -> Any:
     """Out-of-fold predictions in closed form: what refitting on each fold would give.
 
     One factorisation serves all folds: the rows of a fold G are left out by
@@ -130,17 +134,17 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
 
 
 def permutation_test_score(
-    estimator,
-    X,
-    y,
+    estimator: Any,
+    X: Any,
+    y: Any,
     *,
-    groups=None,
-    cv=None,
-    n_permutations=100,
-    random_state=0,
-    scoring=None,
-    reselect="auto",
-):
+    groups: Any = None,
+    cv: Any = None,
+    n_permutations: int = 100,
+    random_state: Any = 0,
+    scoring: Any = None,
+    reselect: bool | str = "auto",
+) -> tuple[float, np.ndarray, float]:
     """Is there a signal? The cross-validated score beside those of permuted labels, without refits.
 
     The residual maker B does not depend on the labels: all permutations share one factorisation,
@@ -251,17 +255,17 @@ def permutation_test_score(
 
 
 def learning_curve(
-    estimator,
-    X,
-    y,
+    estimator: Any,
+    X: Any,
+    y: Any,
     *,
-    groups=None,
-    train_sizes=(0.1, 0.325, 0.55, 0.775, 1.0),
-    cv=5,
-    scoring=None,
-    shuffle=True,
-    random_state=0,
-):
+    groups: Any = None,
+    train_sizes: Any = (0.1, 0.325, 0.55, 0.775, 1.0),
+    cv: Any = 5,
+    scoring: Any = None,
+    shuffle: bool = True,
+    random_state: Any = 0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores against the number of training rows, without refits.
 
     Training on a part of the rows is leaving out the others: one factorisation serves all sizes

@@ -30,6 +30,9 @@ except ImportError as error:
     raise ImportError("ONNX export needs onnx; pip install 'fisherkit[onnx]'.") from error
 
 
+__all__ = ["ExportError", "to_onnx"]
+
+
 class ExportError(ValueError):
     """A model that has no ONNX graph."""
 

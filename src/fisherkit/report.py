@@ -33,6 +33,8 @@ from fisherkit.report_blocks import section, text
 from fisherkit.report_scores import live
 from fisherkit.training import Training
 
+__all__ = ["render"]
+
 # Scripts of others, in the order of their dependence, with licences that must go where they go.
 VENDOR = {
     "vendor/d3.min.js": "vendor/LICENSE-d3.txt",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
@@ -242,24 +243,24 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: str | Callable[..., Any] = "rbf",
         *,
-        q=1.0,
-        rho="cv",
-        gamma="cv",
-        degree=3,
-        coef0=1.0,
-        kernel_params=None,
-        cv=5,
-        penalize_bias=False,
-        select="error",
-        solver="auto",
-        threshold="prior",
-        basis="auto",
-        n_candidates=None,
-        class_weight=None,
-        random_state=None,
-    ):
+        q: float = 1.0,
+        rho: float | str = "cv",
+        gamma: float | str = "cv",
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        cv: Any = 5,
+        penalize_bias: bool = False,
+        select: str = "error",
+        solver: str = "auto",
+        threshold: str = "prior",
+        basis: Any = "auto",
+        n_candidates: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: Any = None,
+    ) -> None:
         self.kernel = kernel
         self.q = q
         self.rho = rho
@@ -277,7 +278,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, *, groups=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose rho and the kernel width by cross-validation, and fit.
 
         Parameters
@@ -387,24 +388,24 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: str | Callable[..., Any] = "rbf",
         *,
-        criterion="loo_error",
-        gamma="cv",
-        degree=3,
-        coef0=1.0,
-        kernel_params=None,
-        cv=5,
-        max_terms=None,
-        patience=5,
-        evidence=False,
-        select="error",
-        threshold="prior",
-        basis="auto",
-        n_candidates=None,
-        class_weight=None,
-        random_state=None,
-    ):
+        criterion: str = "loo_error",
+        gamma: float | str = "cv",
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        cv: Any = 5,
+        max_terms: int | None = None,
+        patience: int = 5,
+        evidence: bool = False,
+        select: str = "error",
+        threshold: str = "prior",
+        basis: Any = "auto",
+        n_candidates: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: Any = None,
+    ) -> None:
         self.kernel = kernel
         self.criterion = criterion
         self.gamma = gamma
@@ -422,7 +423,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None, *, groups=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose the kernel width by cross-validation, and select terms.
 
         Parameters

@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+__all__ = ["TableError", "read_table"]
+
 SEPARATORS = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
 COLUMNAR = (".parquet", ".feather", ".arrow")
 

@@ -41,6 +41,8 @@ from fisherkit.tables import (
     texts,
 )
 
+__all__ = ["doubtful", "example", "read_data", "train"]
+
 HELD_OUT = ("auto", "folds", "split", "none")
 EXAMPLE = "breast cancer (embedded example)"
 EXAMPLE_TARGET = "diagnosis"
@@ -128,7 +130,14 @@ class Data:
 
 
 def example() -> Data:
-    """The table that scikit-learn carries: 569 tumours, 30 measurements of each."""
+    """The table that scikit-learn carries: 569 tumours, 30 measurements of each.
+
+    Examples
+    --------
+    >>> from fisherkit.training import example
+    >>> example().X.shape
+    (569, 30)
+    """
     bunch = load_breast_cancer(as_frame=True)
     labels = bunch.target_names[bunch.target]
     return Data(bunch.data, labels, EXAMPLE_TARGET, EXAMPLE, training_code.READ_EXAMPLE, (), ())
@@ -163,6 +172,16 @@ def read_data(
     ------
     TableError
         With file, line and column.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.csv").write_text("size,tall\\n" + "1.9,yes\\n1.6,no\\n" * 2)
+    ...     data = read_data(Path(folder, "a.csv"), "tall")
+    >>> data.numbers, data.y.tolist()
+    (['size'], ['yes', 'no', 'yes', 'no'])
     """
     table = read_table(path, text=text, encoding=encoding)
     _check_names(table, path, target, {"--drop": drop, "--keep": keep, "--text": text})
@@ -217,6 +236,13 @@ def train(
     Returns
     -------
     Training
+
+    Examples
+    --------
+    >>> from fisherkit.training import example, train
+    >>> done = train(example(), "forward", centres=30, held_out="split")
+    >>> bool((done.held_out.y != done.held_out.predicted).mean() < 0.1)
+    True
     """
     start = perf_counter()
     recipe = Recipe.of(method, len(data.y), seed=seed, **options)
@@ -256,6 +282,12 @@ def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     """Every row with what the model fitted without it says of its label; see `fisherkit.audit`.
 
     Leverage and influence, which compare all pairs of rows, are there up to 3,000 rows.
+
+    Examples
+    --------
+    >>> from fisherkit.training import doubtful, example
+    >>> doubtful(example()).shape[0]
+    569
     """
     log.info("fitting, and leaving out each of %d rows", len(data.y))
     features = _prepare(data).fit_transform(data.X)

@@ -131,9 +131,8 @@ def _again(method: str, result: Result, X: np.ndarray, y: np.ndarray) -> Any:
     """The classifier of a trial; KFD and LS-SVM with the parameters that it found."""
     if method == "BFD":
         return BayesianFisherClassifier(random_state=0).fit(X, y)
-    return KernelFisherClassifier(
-        penalty=PENALTIES[method], gamma=result["gamma"], regularization=result["mu"]
-    ).fit(X, y)
+    found: dict[str, Any] = {"gamma": result["gamma"], "regularization": result["mu"]}
+    return KernelFisherClassifier(penalty=PENALTIES[method], **found).fit(X, y)
 
 
 def toys_ard(results: Mapping[Task, Result]) -> Any:

@@ -1,0 +1,264 @@
+"""What the pages ask of the tracked CSV files, and the tables of README and benchmarks page."""
+
+import csv
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+# how the README orders and names the data sets of benchmarks/readme.py
+README_SETS = {
+    "wisconsin": "breast cancer",
+    "heart": "heart",
+    "banana": "banana",
+    "diabetis": "diabetis",
+    "ringnorm": "ringnorm",
+}
+
+
+def read(path: str) -> list[dict[str, str]]:
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def column(file: str, name: str, **where: object) -> list:
+    """Numbers of a column of benchmarks/results/<file>.csv, in the rows where all of ``where`` is.
+
+    Signs of a column's name other than letters and digits are underscores in ``where``.
+    """
+    found = []
+    for row in read(f"benchmarks/results/{file}.csv"):
+        plain = {re.sub(r"\W", "_", key): value for key, value in row.items()}
+        if all(plain[key] == str(value) for key, value in where.items()):
+            found.append(float(row[name]))
+    if not found:
+        raise LookupError(f"{file}.csv has no row with {where}")
+    return found
+
+
+def cell(file: str, name: str, **where: object) -> float:
+    """The number of a column in the one row where all of ``where`` is."""
+    (value,) = column(file, name, **where)
+    return value
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
+
+
+def short(value: str | float, digits: int = 2) -> str:
+    """Two significant digits, without an exponent: 0.035, 7.4, 290."""
+    text = f"{float(value):.{digits}g}"
+    return f"{float(text):,.0f}" if abs(float(text)) >= 10 ** (digits - 1) else text
+
+
+def readme_comparison() -> str:
+    rows = read("benchmarks/results/readme.csv")
+    own = sum(float(row["seconds"]) for row in rows if row["method"] == rows[0]["method"])
+    table = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        mine = {row["set"]: row for row in rows if row["method"] == method}
+        errors = [float(mine[name]["error"]) for name in README_SETS]
+        seconds = sum(float(row["seconds"]) for row in mine.values())
+        table.append(
+            [
+                f"`{method}`"
+                if "+" not in method
+                else " + ".join(f"`{part}`" for part in method.split(" + ")),
+                *(f"{error:.1f}" for error in errors),
+                f"{sum(errors) / len(errors):.1f}",
+                f"{seconds / own:.1f}",
+                "yes" if mine["heart"]["probabilities"] == "True" else "no",
+            ]
+        )
+    head = ["test error, %", *README_SETS.values(), "mean", "time", "probabilities"]
+    return markdown(head, table)
+
+
+def comparison_differences() -> str:
+    rows = read("benchmarks/results/readme.csv")
+    table = []
+    for method in list(dict.fromkeys(row["method"] for row in rows))[1:]:
+        mine = {row["set"]: row for row in rows if row["method"] == method}
+        table.append(
+            [
+                method,
+                *(
+                    f"{float(mine[name]['minus_first']):+.2f} ± "
+                    f"{float(mine[name]['standard_error']):.2f}"
+                    for name in README_SETS
+                ),
+            ]
+        )
+    return markdown(["classifier", *README_SETS.values()], table)
+
+
+def comparison_seconds() -> str:
+    rows = read("benchmarks/results/readme.csv")
+    table = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        mine = {
+            row["set"]: float(row["seconds"]) / int(row["splits"])
+            for row in rows
+            if row["method"] == method
+        }
+        table.append([method, *(f"{mine[name]:.2f}" for name in README_SETS)])
+    sizes = {row["set"]: row["rows"] for row in rows}
+    return markdown(
+        ["classifier", *(f"{title}, n = {sizes[name]}" for name, title in README_SETS.items())],
+        table,
+    )
+
+
+def tuning() -> str:
+    table = []
+    for part in ("torus", "fullrank", "centres"):
+        for row in read(f"benchmarks/results/tuning_cost_{part}.csv"):
+            threads = "one" if row.get("threads") == "1" else "two"
+            table.append(
+                [
+                    f"{int(row['n']):,}",
+                    row["rank"],
+                    f"`{row['peer']}`",
+                    threads,
+                    short(row["fisherkit_s"]),
+                    short(row["peer_s"]),
+                    short(row["ratio"]),
+                ]
+            )
+    return markdown(["rows", "rank", "peer", "threads", "fisherkit, s", "peer, s", "ratio"], table)
+
+
+def versus_svc() -> str:
+    table = []
+    for row in read("benchmarks/results/versus_svc.csv"):
+        errors = [
+            f"{float(row[name]):.2f}" if row[name] else ""
+            for name in ("fisherkit_error", "svc_error")
+        ]
+        difference = (
+            f"{float(row['difference']):+.2f} ± {float(row['difference_se']):.2f}"
+            if row["difference"]
+            else ""
+        )
+        times = [f"{float(row[name]):.1f}" for name in ("fisherkit_s", "svc_s", "times_faster")]
+        table.append([row["family"], *times, *errors, difference])
+    head = ["family", "fisherkit, s", "SVC, s", "SVC / fisherkit"]
+    return markdown([*head, "error, %", "error of SVC, %", "difference"], table)
+
+
+def other_ratios() -> str:
+    """One line for each closed form that a peer computes too."""
+    (memory,) = [row for row in read("benchmarks/results/memory.csv") if row["path"] == "low-rank"]
+    gpc = {row["kernel"]: row for row in read("benchmarks/results/bayes_versus_gpc.csv")}
+    (permutation,) = read("benchmarks/results/permutation_cost.csv")
+    (conformal,) = read("benchmarks/results/conformal_speed.csv")
+    lines = [
+        (
+            f"`BayesianFisherClassifier`, n = {gpc[kernel]['n']}, {widths}: all hyper-parameters",
+            gpc[kernel]["fisherkit_s"],
+            "`GaussianProcessClassifier`, same kernel and starts",
+            gpc[kernel]["gpc_s"],
+        )
+        for kernel, widths in (("rbf", "one width"), ("ard", f"{gpc['ard']['d']} widths"))
+    ]
+    path = "lasso path, 20 rho, N=1000, "
+    lines += [
+        (
+            "`SparseFisherClassifier`: 20 lassos to optimality, n = 1000",
+            cell("sparse_path", "seconds", case=path + "fisherkit"),
+            peer,
+            cell("sparse_path", "seconds", case=path + case),
+        )
+        for case, peer in (
+            ("sklearn", "`lasso_path`, its default tolerance"),
+            ("sklearn_converged", "`lasso_path` to the same objective"),
+            ("skglm", "skglm"),
+        )
+    ]
+    lines += [
+        (
+            "q = 0.5 on 200 candidates, n = 2000, calibrated on 5 folds",
+            cell("sparse_lq", "seconds", case="q=0.5, 200 candidates: fit with 5-fold calibration"),
+            "`SVC`, calibrated on 5 folds",
+            cell("sparse_lq", "seconds", case="SVC with 5-fold calibration"),
+        ),
+        (
+            f"{int(permutation['permutations']):,} leave-one-out permutations, "
+            f"n = {permutation['rows']}, parameters given",
+            permutation["ours s"],
+            "refits (extrapolated)",
+            permutation["refits s (extrapolated)"],
+        ),
+        (
+            "L1 distances, n = 2000, 60 features, compiled",
+            cell("committee_laplacian", "fisherkit_s", path="numba"),
+            "`laplacian_kernel`",
+            cell("committee_laplacian", "sklearn_s", path="numba"),
+        ),
+    ]
+    table = [
+        [what, short(ours), peer, short(theirs), short(float(theirs) / float(ours))]
+        for what, ours, peer, theirs in lines
+    ]
+    table += [
+        [
+            f"full conformal sets for {int(conformal['tested']):,} rows, n = {conformal['rows']}",
+            short(conformal["full s"]),
+            "",
+            "",
+            "",
+        ],
+        [
+            f"a fit of {int(memory['n']):,} rows, rank {memory['rank']}: "
+            f"{float(memory['peak_mb']) / 1000:.2f} GB in all",
+            "",
+            "",
+            "",
+            "",
+        ],
+    ]
+    return markdown(["what", "fisherkit, s", "peer", "peer, s", "peer / fisherkit"], table)
+
+
+def missed_limits() -> str:
+    """Every row of a results file that does not keep the limit it was given."""
+    table = []
+    for path in sorted(RESULTS.glob("*.csv")):
+        rows = read(str(path.relative_to(ROOT)))
+        for name in rows[0]:
+            for row in rows if name.endswith("holds") else ():
+                if row[name] == "False":
+                    what = " ".join(list(row.values())[:3])
+                    table.append([f"`{path.name}`", what, name])
+    return markdown(["file", "row", "limit"], table)
+
+
+def recorded() -> str:
+    """Command, threads, processor and versions of every results file, as the file says."""
+    table = []
+    for path in sorted(RESULTS.glob("*.csv")):
+        head = [
+            line.removeprefix("# ")
+            for line in path.read_text(encoding="utf-8").splitlines()
+            if line.startswith("#")
+        ]
+        command = re.sub(r"^commands?: ", "", head[0])
+        command = re.sub(r" --folder \S+", "", command)
+        machine = re.sub("(threads|cpu): ", "", head[-1])
+        table.append([path.stem, f"`{command}`", machine])
+    return markdown(["results", "command", "threads, processor, versions"], table)
+
+
+def history() -> str:
+    """The ratios of every recorded commit, oldest first."""
+    rows = read("benchmarks/results/history.csv")
+    names = list(dict.fromkeys(row["ratio_of"] for row in rows))
+    table = []
+    for key in dict.fromkeys((row["date"], row["commit"]) for row in rows):
+        values = {
+            row["ratio_of"]: row["ratio"] for row in rows if (row["date"], row["commit"]) == key
+        }
+        table.append([*key, *(short(values[name]) if name in values else "" for name in names)])
+    return markdown(["date", "commit", *names], table)
