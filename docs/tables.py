@@ -91,7 +91,7 @@ def large_width() -> str:
         errors = [float(row["error_percent"]) for row in rows if row["set"] == name]
         digits = 3 if max(errors) < 1 else 2
         table.append([name, *(f"{error:.{digits}f}" for error in errors)])
-    return markdown(["set", *(f"{factor:g} γ" for factor in factors)], table)  # noqa: RUF001
+    return markdown(["set", *(f"{factor:g} γ" for factor in factors)], table)
 
 
 def large_real() -> str:
