@@ -214,7 +214,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         )
         self.classes_ = classes
         self._store_committee(found, names, kernels, X, kept)
-        logits = found.logits
+        (logits,) = found.logits
         if dropped is not None:  # a row of weight 0 is not part of the fit
             logits = interleave(logits, self._raw_scores(dropped), kept)
         self.loo_proba_ = probabilities(logits, 1.0)

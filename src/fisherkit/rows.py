@@ -9,7 +9,7 @@ checks the rows, measures them, and draws a sample, reading X only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -197,6 +197,33 @@ class LocalRows:
         return total
 
 
+@dataclass(frozen=True)
+class Together:
+    """Several passes in one sweep, which reads every block once; the state is a list of theirs."""
+
+    on_host: ClassVar[bool] = False
+
+    steps: Sequence[Pass]
+
+    @property
+    def row_numbers(self) -> int:
+        return max(step.row_numbers for step in self.steps)
+
+    @property
+    def state_numbers(self) -> int:
+        return sum(step.state_numbers for step in self.steps)
+
+    def begin(self) -> list[Any]:
+        return [step.begin() for step in self.steps]
+
+    def add(self, states: list[Any], block: Block) -> None:
+        for step, state in zip(self.steps, states, strict=True):
+            step.add(state, block)
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        return [step.merge(*pair) for step, *pair in zip(self.steps, a, b, strict=True)]
+
+
 def _accumulate(step: Pass, blocks: Iterator[Block]) -> Any:
     state = step.begin()
     for block in blocks:
@@ -272,15 +299,20 @@ class Seen:
     sample: Sample | None = None
     rows: int = 0
     weight: float = 0.0
-    mean: float = 0.0
-    scatter: float = 0.0
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    scatter: np.ndarray = field(default_factory=lambda: np.zeros(1))
     lowest: np.ndarray = field(default_factory=lambda: np.empty(0))
     highest: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
+    def variances(self) -> np.ndarray:
+        """Weighted variance of each feature; (d,)."""
+        return self.scatter / self.weight
+
+    @property
     def variance(self) -> float:
         """Weighted variance over all entries of X."""
-        return self.scatter / self.weight
+        return float(np.mean(self.variances) + np.var(self.mean))
 
 
 @dataclass(frozen=True)
@@ -315,9 +347,8 @@ class Survey:
         values = self._checked(X, block.index)
         w = np.asarray(_array.to_numpy(block.weights.frequency), dtype=np.float64)
         weight = float(w.sum())
-        d = X.shape[1]
-        mean = float(np.sum(w @ values)) / (weight * d)
-        scatter = float(w @ np.einsum("ij,ij->i", values - mean, values - mean)) / d
+        mean = w @ values / weight
+        scatter = w @ (values - mean) ** 2
         this = Seen(None, len(X), weight, mean, scatter, values.min(axis=0), values.max(axis=0))
         self._combine(seen, this)
         key = fingerprints(values)
@@ -363,8 +394,9 @@ class Survey:
             seen.lowest, seen.highest = this.lowest, this.highest
         total = seen.weight + this.weight
         gap = this.mean - seen.mean
-        seen.scatter += this.scatter + gap * gap * seen.weight * this.weight / total
-        seen.mean += gap * this.weight / total
+        between = gap * gap * (seen.weight * this.weight / total)
+        seen.scatter = seen.scatter + this.scatter + between
+        seen.mean = seen.mean + gap * (this.weight / total)
         seen.weight, seen.rows = total, seen.rows + this.rows
         seen.lowest = np.minimum(seen.lowest, this.lowest)
         seen.highest = np.maximum(seen.highest, this.highest)
