@@ -18,7 +18,7 @@ LAYERS = [
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners", "climb"),
         *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
-        *("rows", "large", "dask_rows"),
+        *("rows", "large", "committee_rows", "dask_rows"),
         *("relabel", "influence", "conformal"),
     ],
     [

@@ -230,6 +230,12 @@ class Pricing:
             intercept=xp.take(rung.intercept, place, axis=1),
         )
 
+    def certain(self, members: int) -> int:
+        """How many of so many members are kept whatever the data say."""
+        if self.combine == "stack":
+            return min(STACKED, members)
+        return 1 if self.combine == "best" or self.min_weight else members
+
     def _check(self, members: int) -> None:
         if members > self.limit:
             raise ValueError(

@@ -68,12 +68,15 @@ class Plan:
     reason: str
 
 
-def plan(n: int, d: int, itemsize: int, basis: str, m: int | None, memory: int) -> Plan:
+def plan(
+    n: int, d: int, itemsize: int, basis: str, m: int | None, memory: int, beside: int = 0
+) -> Plan:
     """In memory where it fits, otherwise in blocks; centres are chosen if none are asked for.
 
-    ``itemsize`` is that of a copy of X that the path in memory would make, 0 if it makes none.
+    ``itemsize`` is that of a copy of X that the path in memory would make, 0 if it makes none;
+    ``beside`` counts the numbers for each row that it holds beside features and decomposition.
     """
-    copy = n * d * itemsize
+    copy = n * (d * itemsize + 8 * beside)
     if basis in ("auto", "full"):
         need = copy + 8 * _FULL_COPIES * n * n
         if need <= memory or basis == "full":
