@@ -64,6 +64,7 @@ class SecondPass:
     """Pass 2: the criterion at every mu; residuals at those from ``keep_from`` on are kept."""
 
     on_host: ClassVar[bool] = False
+    title: ClassVar[str] = "pass 2"
 
     form: Form
     rule: str
@@ -112,6 +113,8 @@ class SecondPass:
 @dataclass(frozen=True)
 class SlopePass(SecondPass):
     """The criterion at one mu, and its first two derivatives in log mu."""
+
+    title: ClassVar[str] = "Newton step"
 
     @property
     def row_numbers(self) -> int:

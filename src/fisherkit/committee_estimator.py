@@ -9,10 +9,11 @@ from functools import partial
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fisherkit import _array, coding, committee, streaming, validation
+from fisherkit import _array, coding, committee, dask_committee, streaming, validation
 from fisherkit._array import Array
 from fisherkit.calibrate import probabilities
 from fisherkit.committee_rows import Asked
+from fisherkit.dask_rows import is_dask
 from fisherkit.decompose import Design
 from fisherkit.discriminant import DecisionMixin
 from fisherkit.kernel_model import PENALTIES, KernelModel, split_rows, whole
@@ -189,6 +190,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self
         """
         names = self._check_words()
+        if is_dask(X):
+            return dask_committee.fit_members(self, X, y, sample_weight)
         if (plan := self._plan(X)).streamed:
             return streaming.fit_members(self, plan, X, y, sample_weight)
         X = streaming.dense(X)

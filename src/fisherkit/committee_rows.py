@@ -64,6 +64,7 @@ class ScorePass:
     """
 
     on_host: ClassVar[bool] = False
+    title: ClassVar[str] = "pass 2"
 
     form: Form
     mus: Sequence[float]
@@ -128,9 +129,7 @@ class LocalScores(LocalParts):
     @classmethod
     def of(cls, rows: LocalRows, likelihood: Likelihood) -> LocalScores:
         """Rows with the memory budget of the whole fit."""
-        member = 8 * rows.n * rows.k
-        capacity = int(_SCORE_SHARE * rows.budget.bytes) // member
-        limit = int(_KEPT_SHARE * rows.budget.bytes) // member
+        capacity, limit = members_within(rows.budget, rows.n, rows.k)
         slices = list(_array.row_blocks(rows.n, len(GRID) * rows.k))
         parts = [likelihood.rows(some) for some in slices]
         return cls(parts, within(rows), slices, capacity, limit)
@@ -143,6 +142,12 @@ class LocalScores(LocalParts):
         ]
         rows.sweep(Together(steps))
         return [[step.scores[some, :, :] for some in self.slices] for step in steps]
+
+
+def members_within(budget: Budget, n: int, k: int) -> tuple[int, int]:
+    """Members whose scores of n rows, and whose logits, can be kept at a time."""
+    scores, logits = (int(share * budget.bytes) for share in (_SCORE_SHARE, _KEPT_SHARE))
+    return scores // (8 * n * k), logits // (8 * n * k)
 
 
 def within(rows: Any) -> Any:

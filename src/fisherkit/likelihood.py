@@ -62,10 +62,14 @@ class Likelihood:
     total: float
 
     @classmethod
-    def of(cls, indicator: Array, weights: Weights) -> Likelihood:
-        target = platt_targets(indicator, weights)
+    def of(cls, indicator: Array, weights: Weights, classes: Weights | None = None) -> Likelihood:
+        """Rows that are part of a larger set come with the weights of its ``classes``: copies of
+        all rows of a class as the frequency, and their cost."""
+        copies = None if classes is None else classes.frequency
+        target = platt_targets(indicator, weights, copies)
         target = target[:, 1:] if target.shape[1] == 2 else target
-        return cls(target, weights.v / weights.mass, weights.total)
+        everything = weights if classes is None else classes
+        return cls(target, weights.v / everything.mass, everything.total)
 
     @property
     def prior(self) -> Array:

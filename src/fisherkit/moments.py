@@ -223,6 +223,7 @@ class FirstPass:
     """Pass 1: the moments of the features. ``origin`` (m,) is about the mean of F, or 0."""
 
     on_host: ClassVar[bool] = False
+    title: ClassVar[str] = "pass 1"
 
     centres: Centres
     origin: Array | None

@@ -9,7 +9,7 @@ checks the rows, measures them, and draws a sample, reading X only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -21,6 +21,7 @@ from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.kernels import fingerprints, race
 from fisherkit.moments import Block
+from fisherkit.progress import Meter
 from fisherkit.weights import Weights
 
 LEAST_ROWS = 16  # of a block: a budget that does not hold them is refused
@@ -33,10 +34,14 @@ class Pass(Protocol):
     """What is summed up in one sweep over the rows. Picklable, so that it can travel.
 
     ``on_host`` says that it runs in NumPy whatever X is; ``row_numbers`` and ``state_numbers`` say
-    how many floats are alive for each row of a block and for each worker.
+    how many floats are alive for each row of a block and for each worker; ``title`` names the pass
+    to users.
     """
 
     on_host: ClassVar[bool]
+
+    @property
+    def title(self) -> str: ...
 
     @property
     def row_numbers(self) -> int: ...
@@ -175,14 +180,21 @@ class LocalRows:
         elements = min(size * step.row_numbers, _array.preferred_elements(where))
         slices = list(_array.row_blocks(self.n, step.row_numbers, elements))
         workers = min(workers, len(slices))
-        if workers <= 1:
-            return _accumulate(step, (self.block(rows) for rows in slices))
-        stop = threading.Event()
+        stop, meter = threading.Event(), Meter(step.title, self.n)
 
         def work(first: int) -> Any:
-            mine = slices[first::workers]
-            return _accumulate(step, (self.block(rows) for rows in mine if not stop.is_set()))
+            state = step.begin()
+            for rows in slices[first::workers]:
+                if stop.is_set():
+                    break
+                block = self.block(rows)
+                if block.Y.shape[0]:
+                    step.add(state, block)
+                meter.advance(rows.stop - rows.start)
+            return state
 
+        if workers == 1:
+            return work(0)
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
             try:
                 futures = [pool.submit(work, first) for first in range(workers)]
@@ -206,6 +218,11 @@ class Together:
     steps: Sequence[Pass]
 
     @property
+    def title(self) -> str:
+        many = len(self.steps) > 1
+        return self.steps[0].title + (f", {len(self.steps)} widths" if many else "")
+
+    @property
     def row_numbers(self) -> int:
         return max(step.row_numbers for step in self.steps)
 
@@ -222,14 +239,6 @@ class Together:
 
     def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [step.merge(*pair) for step, *pair in zip(self.steps, a, b, strict=True)]
-
-
-def _accumulate(step: Pass, blocks: Iterator[Block]) -> Any:
-    state = step.begin()
-    for block in blocks:
-        if block.Y.shape[0]:
-            step.add(state, block)
-    return state
 
 
 def blas_threads() -> int:
@@ -324,6 +333,7 @@ class Survey:
     """
 
     on_host: ClassVar[bool] = True
+    title: ClassVar[str] = "survey"
 
     size: int
     seed: int
