@@ -92,8 +92,8 @@ def test_widths_are_read_in_groups_where_it_does_not(data, sweeps, caplog):
     X, y = data
     with caplog.at_level(logging.INFO, "fisherkit"):
         committee(max_memory=SMALL).fit(X, y)
-    assert sweeps == [("Survey", 1)] + 4 * [("FirstPass", 1), ("ScorePass", 1)]
-    assert "1 widths at a time, as max_memory allows: 4 times two passes" in caplog.text
+    assert sweeps[:9] == [("Survey", 1)] + 4 * [("FirstPass", 1), ("ScorePass", 1)]
+    assert "groups of widths, as max_memory allows: 4 times two passes" in caplog.text
 
 
 @pytest.mark.parametrize("combine", ["stack", "best"])
@@ -104,16 +104,28 @@ def test_other_ways_to_combine_agree(data, combine):
 
 def test_members_of_a_width_are_scored_in_parts_where_their_scores_do_not_fit(data, sweeps):
     X, y = data
-    assert_same(*pair(X, y, memory=500_000, combine="best", n_components=60), X)
+    assert_same(*pair(X, y, memory=600_000, combine="best", n_components=60), X)
     assert sweeps[:4] == [("Survey", 1), ("FirstPass", 1), ("ScorePass", 1), ("ScorePass", 1)]
+
+
+@pytest.mark.parametrize("memory", [600_000, 1_000_000])
+def test_logits_that_memory_does_not_hold_are_found_again(data, sweeps, memory, caplog):
+    X, y = data
+    options = {"min_weight": 0, "n_components": 50}
+    with caplog.at_level(logging.INFO, "fisherkit"):
+        whole, blocks = pair(X, y, memory=memory, **options)
+    assert_same(whole, blocks, X)
+    assert np.all(blocks.weights_ > 0)
+    assert "both passes again" in caplog.text
 
 
 @pytest.mark.parametrize("combine", ["average", "stack"])
 def test_several_classes_with_costs_agree(combine):
     X, y = make_blobs(N, 3, centers=3, cluster_std=3.0, random_state=1)
     y = np.array(["a", "b", "c"])[y]
-    options = {"combine": combine, "class_weight": "balanced", "kernels": ("rbf",)}
-    whole, blocks = pair(X / 4, y, memory=5_000_000, n_components=200, **options)
+    memory, m = (11_000_000, 300) if combine == "stack" else (SMALL, 100)
+    options = {"combine": combine, "class_weight": "balanced", "n_components": m}
+    whole, blocks = pair(X / 4, y, memory=memory, **options)
     assert_same(whole, blocks, X / 4)
     assert list(blocks.predict(X[:9] / 4)) == list(whole.predict(X[:9] / 4))
 
@@ -186,8 +198,7 @@ def test_threads_change_rounding_only(data, monkeypatch):
     ("memory", "options", "message"),
     [
         (20_000, {}, "smaller than one block"),
-        (1_000_000, {"combine": "stack"}, "100 have to be kept at a time"),
-        (1_000_000, {"min_weight": 0}, "100 have to be kept at a time"),
+        (1_000_000, {"combine": "stack"}, "combine='stack' needs 120"),
         (SMALL, {"n_components": N + 1}, "n_components"),
         (SMALL, {"combine": "mean"}, "combine='mean'"),
         (SMALL, {"gammas": [-1.0]}, "gammas"),
@@ -199,6 +210,13 @@ def test_what_cannot_be_is_refused_before_the_passes(data, memory, options, mess
     with pytest.raises(ValueError, match=message):
         committee(**options, max_memory=memory).fit(X, y)
     assert {name for name, _ in sweeps} <= {"Survey"}
+
+
+def test_memory_that_does_not_hold_one_member_is_refused_before_any_row_is_read(sweeps):
+    X = np.zeros((200_000, 2))
+    with pytest.raises(ValueError, match="combine='average' needs 1"):
+        committee(max_memory=1_000_000).fit(X, np.arange(len(X)) % 2)
+    assert sweeps == []
 
 
 def test_nan_in_a_distant_block_is_named(data):

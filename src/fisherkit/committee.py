@@ -150,7 +150,9 @@ class Committee:
 class Pricing:
     """Calibrates one width after the other; remembers what may still matter.
 
-    ``mean`` (k,) is that of the codes. Logits of more than ``limit`` members are refused.
+    ``mean`` (k,) is that of the codes. Logits of more than ``limit`` members are not kept: then
+    ``overflow`` is true, and those of left-out rows have to be found again for the members that
+    turn out to have weight (`shares`).
     """
 
     parts: Parts
@@ -159,6 +161,7 @@ class Pricing:
     combine: str
     min_weight: float
     limit: float = math.inf
+    overflow: bool = False
     rungs: list[Rung] = field(default_factory=list)
 
     def add(self, width: Priced) -> None:
@@ -180,8 +183,12 @@ class Pricing:
         for position, rung in enumerate(self.rungs):
             self.rungs[position] = self._lighter(rung, matter(rung.loss, rung.log_weight))
         kept = np.flatnonzero(matter(loss, log_weight))
-        self._check(len(kept) + sum(len(rung.kept) for rung in self.rungs))
-        logits = self.parts.each(_logits, [width.scores], kept, found.slope, found.offset)
+        if len(kept) + sum(len(rung.kept) for rung in self.rungs) > self.limit:
+            self.overflow = True
+            self.rungs = [replace(rung, logits=()) for rung in self.rungs]
+        logits: Sequence[Any] = ()
+        if not self.overflow:
+            logits = self.parts.each(_logits, [width.scores], kept, found.slope, found.offset)
         coef, intercept = width.coefficients(list(width.mus[kept]))
         self.rungs.append(
             Rung(
@@ -222,30 +229,19 @@ class Pricing:
             return rung
         xp, some = _array.namespace(rung.coef), np.flatnonzero(still)
         place = _array.indices(some, rung.coef)
+        logits = rung.logits
+        if not self.overflow:
+            logits = self.parts.each(_some_members, [logits], some)
         return replace(
             rung,
             kept=rung.kept[still],
-            logits=self.parts.each(_some_members, [rung.logits], some),
+            logits=logits,
             coef=xp.take(rung.coef, place, axis=2),
             intercept=xp.take(rung.intercept, place, axis=1),
         )
 
-    def certain(self, members: int) -> int:
-        """How many of so many members are kept whatever the data say."""
-        if self.combine == "stack":
-            return min(STACKED, members)
-        return 1 if self.combine == "best" or self.min_weight else members
-
-    def _check(self, members: int) -> None:
-        if members > self.limit:
-            raise ValueError(
-                f"The left-out decisions of {members} members do not fit max_memory, which holds "
-                f"those of {int(self.limit)}. Raise max_memory or min_weight, or use "
-                "combine='best'."
-            )
-
     def add_up(self) -> Committee:
-        """Weigh all members and sum what is kept of them."""
+        """Weigh all members and sum what is kept of them; after an overflow, logits are b_0."""
         xp = _array.namespace(self.mean)
         omega, b_0 = self._weigh()
         omega = _prune(omega, self.min_weight)
@@ -255,8 +251,9 @@ class Pricing:
             if not np.any(own):
                 continue
             wa = _array.like((own * rung.slope)[rung.kept], b_0)
-            columns.append(rung.logits)
-            shares.append(_array.like(own[rung.kept], b_0))
+            if not self.overflow:
+                columns.append(rung.logits)
+                shares.append(_array.like(own[rung.kept], b_0))
             key, coef = (rung.family, rung.gamma), xp.matmul(rung.coef, wa)
             if key in parts:  # more members of the same width
                 coef = coef + parts[key].coef
@@ -390,6 +387,28 @@ def _price(
         )
     )
     return decomposed if canonical.rank * Y.shape[0] <= _SMALL else None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What the members of one width add to g: of their scores Z (n, k, q), Z @ slope + offset."""
+
+    mus: np.ndarray
+    slope: np.ndarray
+    offset: np.ndarray
+
+
+def shares(committee: Committee) -> dict[tuple[int, float | None], list[Share]]:
+    """The members with weight, by family and gamma."""
+    found: dict[tuple[int, float | None], list[Share]] = {}
+    for rung, own in zip(
+        committee.rungs, _per_rung(committee.rungs, committee.weights), strict=True
+    ):
+        some = own > 0
+        if some.any():
+            share = Share(rung.mus[some], (own * rung.slope)[some], rung.offset @ own)
+            found.setdefault((rung.family, rung.gamma), []).append(share)
+    return found
 
 
 def _prune(omega: np.ndarray, least: float) -> np.ndarray:

@@ -11,6 +11,9 @@ Where moments or scores of all widths do not fit the memory budget, the passes a
 groups of widths, which costs reading the rows again and no flops; where those of one width do not
 fit, pass 2 is repeated for groups of its mu. Results do not depend on the groups but by rounding.
 
+Left-out logits of members that may end up with weight are kept, too. On many rows these are few;
+where they are too many, both passes are repeated for the members that turn out to have weight.
+
 Leave-one-out is conditional on the centres: the same rows for all widths if they are drawn at
 random or named, pivots of each width (of one sample) otherwise.
 """
@@ -27,7 +30,7 @@ from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.blocks import second_pass_numbers
 from fisherkit.canonical import relative_floor
-from fisherkit.committee import Committee, Priced, Pricing, log_prior
+from fisherkit.committee import STACKED, Committee, Priced, Pricing, Share, log_prior, shares
 from fisherkit.kernels import Kernel
 from fisherkit.large import Plan, choose, draw
 from fisherkit.likelihood import Likelihood, LocalParts, Parts, meaningful
@@ -183,31 +186,26 @@ def fit_committee(
     m = asked.plan.n_components
     assert m is not None
     rows.budget.require(*second_pass_numbers(m, d, rows.k, len(GRID)))  # before any row is read
-    _require_room(parts.capacity, 1)
+    _require_room(parts.capacity, 1, pricing.combine)
+    if pricing.combine == "stack":
+        _require_room(parts.limit, STACKED, pricing.combine)
     sample, pool, seen = draw(asked.plan, asked.seed, rows, d)
     pool = given or pool
+    some, X = (_array.like(part.X, rows.reference) for part in (sample, pool))
+    fit = _Fit(asked, rows, parts, pool, some, X)
+    log.info("%s", asked.plan.reason)
     gammas = asked.widths(seen.mean, seen.variances)
     every = [
         _Width(position, replace(kernel, gamma=gamma), len(asked.kernels), len(own))
         for position, (kernel, own) in enumerate(zip(asked.kernels, gammas, strict=True))
         for gamma in own
     ]
-    _require_room(parts.limit, pricing.certain(len(every) * len(GRID)), pricing.combine)
-    log.info("%s", asked.plan.reason)
-    some, X = (_array.like(part.X, rows.reference) for part in (sample, pool))
-    for group in _groups(every, m, rows, parts.capacity):
-        models = []
-        for width in group:
-            chosen = np.arange(pool.size)
-            if given is None:
-                chosen = choose(asked.plan, asked.seed, width.kernel, pool, rows.reference)
-            frequency = _array.like(pool.frequency[chosen], X)
-            centres = _array.namespace(X).take(X, _array.indices(chosen, X), axis=0)
-            centres = Centres.of(width.kernel, centres, frequency, asked.penalty)
-            models.append((chosen[centres.kept], FirstPass.about(centres, some, rows.k, "free")))
-        _price(group, models, rows, parts, pricing)
-    spread = seen.highest - seen.lowest
-    return LargeCommittee(pricing.add_up(), X, rows.locate(pool.index), spread)
+    for group in fit.groups(every):
+        fit.price(group, pricing)
+    found = pricing.add_up()
+    if pricing.overflow:
+        found = replace(found, logits=fit.blended(found, every))
+    return LargeCommittee(found, X, rows.locate(pool.index), seen.highest - seen.lowest)
 
 
 @dataclass(frozen=True)
@@ -220,41 +218,111 @@ class _Width:
     widths: int
 
 
-def _price(
-    group: Sequence[_Width],
-    models: Sequence[tuple[np.ndarray, FirstPass]],
-    rows: Rows,
-    parts: ScoredParts,
-    pricing: Pricing,
-) -> None:
-    """Two passes for some widths: ``models`` are the centres of each and its pass 1."""
-    steps = [step for _, step in models]
-    moments = rows.sweep(Together(steps))
-    floor = relative_floor(moments[0].total, _array.eps(rows.reference))
-    forms = [
-        Form.of(step, sums, "free", smallest=floor)
-        for step, sums in zip(steps, moments, strict=True)
-    ]
-    del moments
-    log.info("pass 1: %d rows, %d widths", forms[0].rows, len(forms))
-    grids = [mu_grid(form.unit, floor * form.unit) for form in forms]
-    for members in _batches(grids, parts.capacity):
-        columns = parts.score([(forms[i], mus.tolist()) for i, mus in members])
-        for i, mus in members:
-            width, form = group[i], forms[i]
-            pricing.add(
-                Priced(
-                    family=width.family,
-                    gamma=width.kernel.gamma,
-                    unit=form.unit,
-                    mus=mus,
-                    log_prior=log_prior(width.families, width.widths, len(grids[i])),
-                    scores=columns.pop(0),  # let go when they are calibrated
-                    coefficients=_Coefficients(form),
-                    centres=models[i][0],
-                    path=f"streamed, rank {form.rank}",
+@dataclass(frozen=True)
+class _Fit:
+    """What the passes need: ``pool`` with its rows X (p, d) has the centres, ``some`` (s, d) are
+    rows at random."""
+
+    asked: Asked
+    rows: Rows
+    parts: ScoredParts
+    pool: Sample
+    some: Array
+    X: Array
+
+    def groups(self, every: list[_Width]) -> Iterator[list[_Width]]:
+        """Widths that share their passes: as many as memory holds the moments and scores of."""
+        m, rows = self.asked.plan.n_components, self.rows
+        assert m is not None
+        moments = 8 * m * (blas_threads() * (m + rows.k + 1) + _FORM_MATRICES * m)
+        size = min(self.parts.capacity // len(GRID), int(0.5 * rows.budget.bytes) // moments)
+        count = -(-len(every) // max(size, 1))
+        if count > 1:
+            log.info("groups of widths, as max_memory allows: %d times two passes", count)
+        for group in np.array_split(np.arange(len(every)), count):
+            yield [every[i] for i in group]
+
+    def forms(self, group: Sequence[_Width]) -> list[tuple[np.ndarray, Form]]:
+        """Pass 1 and the decompositions: the centres, numbers of rows of the pool, and the form."""
+        centres, steps = [], []
+        for width in group:
+            chosen = self._chosen(width.kernel)
+            rows = _array.namespace(self.X).take(self.X, _array.indices(chosen, self.X), axis=0)
+            frequency = _array.like(self.pool.frequency[chosen], self.X)
+            model = Centres.of(width.kernel, rows, frequency, self.asked.penalty)
+            steps.append(FirstPass.about(model, self.some, self.rows.k, "free"))
+            centres.append(chosen[model.kept])
+        moments = self.rows.sweep(Together(steps))
+        floor = self._floor(moments[0].total)
+        forms = [
+            Form.of(step, sums, "free", smallest=floor)
+            for step, sums in zip(steps, moments, strict=True)
+        ]
+        log.info("pass 1: %d rows, %d widths", forms[0].rows, len(forms))
+        return list(zip(centres, forms, strict=True))
+
+    def price(self, group: Sequence[_Width], pricing: Pricing) -> None:
+        """Both passes for some widths, and the calibration of their members."""
+        models = self.forms(group)
+        floor = self._floor(models[0][1].total)
+        grids = [mu_grid(form.unit, floor * form.unit) for _, form in models]
+        for members in _batches(grids, self.parts.capacity):
+            columns = self.parts.score([(models[i][1], mus.tolist()) for i, mus in members])
+            for i, mus in members:
+                width, (centres, form) = group[i], models[i]
+                pricing.add(
+                    Priced(
+                        family=width.family,
+                        gamma=width.kernel.gamma,
+                        unit=form.unit,
+                        mus=mus,
+                        log_prior=log_prior(width.families, width.widths, len(grids[i])),
+                        scores=columns.pop(0),  # let go when they are calibrated
+                        coefficients=_Coefficients(form),
+                        centres=centres,
+                        path=f"streamed, rank {form.rank}",
+                    )
                 )
+
+    def blended(self, found: Committee, every: list[_Width]) -> Sequence[Any]:
+        """The left-out logits of the committee, by both passes for the members with weight."""
+        weighted, logits = shares(found), found.logits
+        used = [width for width in every if (width.family, width.kernel.gamma) in weighted]
+        if used:
+            log.info("both passes again: max_memory does not hold the logits of all members")
+        for group in self.groups(used) if used else ():
+            models = self.forms(group)
+            for width, (_, form) in zip(group, models, strict=True):
+                for share in weighted[width.family, width.kernel.gamma]:
+                    logits = self._more(logits, form, share)
+        return logits
+
+    def _more(self, logits: Sequence[Any], form: Form, share: Share) -> Sequence[Any]:
+        offset = share.offset
+        for start in range(0, len(share.mus), self.parts.capacity):
+            some = slice(start, start + self.parts.capacity)
+            (scores,) = self.parts.score([(form, share.mus[some].tolist())])
+            slope = _array.like(share.slope[some], self.X)
+            logits = self.parts.each(
+                _with_members, [logits, scores], slope, _array.like(offset, self.X)
             )
+            offset = 0 * offset  # once for all
+        return logits
+
+    def _chosen(self, kernel: Kernel) -> np.ndarray:
+        asked = self.asked
+        if asked.plan.basis == "given":
+            return np.arange(self.pool.size)
+        return choose(asked.plan, asked.seed, kernel, self.pool, self.rows.reference)
+
+    def _floor(self, total: float) -> float:
+        """The smallest mu, relative to tr(G)/n."""
+        return relative_floor(total, _array.eps(self.X))
+
+
+def _with_members(rows: Likelihood, arrays: Sequence[Array], slope: Array, offset: Array) -> Array:
+    logits, scores = arrays
+    return logits + _array.namespace(slope).matmul(scores, slope) + offset
 
 
 @dataclass(frozen=True)
@@ -273,26 +341,14 @@ class _Coefficients:
         return xp.stack(coef, axis=2), xp.stack(intercept, axis=1)
 
 
-def _require_room(room: int, members: int, combine: str = "average") -> None:
+def _require_room(room: int, members: int, combine: str) -> None:
     """Refuse a budget that does not hold the left-out scores of so many members."""
     if room < members:
         raise ValueError(
-            f"max_memory holds the left-out scores of {room} members of the committee, but "
-            f"{members} have to be kept at a time (combine={combine!r}). Raise max_memory"
-            + (" or min_weight, or use combine='best'." if members > 1 else ".")
+            f"max_memory holds the left-out scores of {room} members of the committee at a time; "
+            f"combine={combine!r} needs {members}. Raise max_memory"
+            + (", or use combine='average'." if members > 1 else ".")
         )
-
-
-def _groups(every: list[_Width], m: int, rows: Rows, capacity: int) -> Iterator[list[_Width]]:
-    """Widths that share their passes: as many as memory holds the moments and scores of."""
-    moments = 8 * m * (blas_threads() * (m + rows.k + 1) + _FORM_MATRICES * m)
-    size = max(1, min(capacity // len(GRID), int(0.5 * rows.budget.bytes) // moments))
-    if size < len(every):
-        count = -(-len(every) // size)
-        log.info("%d widths at a time, as max_memory allows: %d times two passes", size, count)
-        size = -(-len(every) // count)
-    for start in range(0, len(every), size):
-        yield every[start : start + size]
 
 
 def _batches(grids: list[np.ndarray], capacity: int) -> Iterator[list[tuple[int, np.ndarray]]]:

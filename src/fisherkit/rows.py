@@ -73,8 +73,9 @@ class Budget:
         least = 8 * (state_numbers + LEAST_ROWS * row_numbers)
         if least > self.bytes:
             raise ValueError(
-                f"max_memory={self.bytes} bytes is smaller than one block: {LEAST_ROWS} rows and "
-                f"the sums over them take {least} bytes. Raise max_memory, or lower n_components."
+                f"max_memory leaves {self.bytes} bytes, which is smaller than one block: "
+                f"{LEAST_ROWS} rows and the sums over them take {least} bytes. Raise max_memory, "
+                "or lower n_components."
             )
 
 
