@@ -123,9 +123,9 @@ def test_logits_that_memory_does_not_hold_are_found_again(data, sweeps, memory, 
 def test_several_classes_with_costs_agree(combine):
     X, y = make_blobs(N, 3, centers=3, cluster_std=3.0, random_state=1)
     y = np.array(["a", "b", "c"])[y]
-    memory, m = (11_000_000, 300) if combine == "stack" else (SMALL, 100)
-    options = {"combine": combine, "class_weight": "balanced", "n_components": m}
-    whole, blocks = pair(X / 4, y, memory=memory, **options)
+    memory, n_widths = (4_500_000, 1) if combine == "stack" else (SMALL, 2)
+    options = {"combine": combine, "class_weight": "balanced", "n_widths": n_widths}
+    whole, blocks = pair(X / 4, y, memory=memory, n_components=100, **options)
     assert_same(whole, blocks, X / 4)
     assert list(blocks.predict(X[:9] / 4)) == list(whole.predict(X[:9] / 4))
 
@@ -198,7 +198,7 @@ def test_threads_change_rounding_only(data, monkeypatch):
     ("memory", "options", "message"),
     [
         (20_000, {}, "smaller than one block"),
-        (1_000_000, {"combine": "stack"}, "combine='stack' needs 120"),
+        (1_000_000, {"combine": "stack"}, "combine='stack' needs 100"),
         (SMALL, {"n_components": N + 1}, "n_components"),
         (SMALL, {"combine": "mean"}, "combine='mean'"),
         (SMALL, {"gammas": [-1.0]}, "gammas"),

@@ -187,8 +187,6 @@ def fit_committee(
     assert m is not None
     rows.budget.require(*second_pass_numbers(m, d, rows.k, len(GRID)))  # before any row is read
     _require_room(parts.capacity, 1, pricing.combine)
-    if pricing.combine == "stack":
-        _require_room(parts.limit, STACKED, pricing.combine)
     sample, pool, seen = draw(asked.plan, asked.seed, rows, d)
     pool = given or pool
     some, X = (_array.like(part.X, rows.reference) for part in (sample, pool))
@@ -200,6 +198,8 @@ def fit_committee(
         for position, (kernel, own) in enumerate(zip(asked.kernels, gammas, strict=True))
         for gamma in own
     ]
+    if pricing.combine == "stack":
+        _require_room(parts.limit, min(STACKED, len(every) * len(GRID)), "stack")
     for group in fit.groups(every):
         fit.price(group, pricing)
     found = pricing.add_up()
