@@ -1,11 +1,13 @@
 """The committee on row blocks is the committee in memory, from any container, block by block."""
 
 import logging
+import os
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn import config_context
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
@@ -172,6 +174,25 @@ def test_a_sparse_matrix_that_fits_is_fitted_in_memory(data):
     X, y = data
     sparse = committee().fit(scipy.sparse.csr_matrix(X[:200]), y[:200])
     np.testing.assert_array_equal(sparse.loo_proba_, committee().fit(X[:200], y[:200]).loo_proba_)
+
+
+@pytest.mark.skipif(
+    os.environ.get("SCIPY_ARRAY_API") != "1",
+    reason="array dispatch needs SCIPY_ARRAY_API=1 set before SciPy is imported",
+)
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_arrays_of_another_library_stay_there(data, library):
+    xp = pytest.importorskip(library, reason="another array library is optional")
+    X, y = data
+    weight = np.random.default_rng(1).integers(0, 3, N).astype(float)
+    whole = committee(max_memory="8GB").fit(X, y, weight)
+    with config_context(array_api_dispatch=True):
+        blocks = committee(max_memory=SMALL).fit(*map(xp.asarray, (X, y, weight)))
+        decision = blocks.decision_function(xp.asarray(X))
+    for fitted in (blocks.loo_proba_, blocks.weights_, *blocks.dual_coef_.values(), decision):
+        assert type(fitted).__module__.startswith(library)
+    assert gap(whole.loo_proba_, np.asarray(blocks.loo_proba_)) < 1e-8
+    assert gap(whole.decision_function(X), np.asarray(decision)) < 1e-8
 
 
 def test_features_without_information_leave_the_class_shares():

@@ -189,7 +189,7 @@ class Pricing:
         logits: Sequence[Any] = ()
         if not self.overflow:
             logits = self.parts.each(_logits, [width.scores], kept, found.slope, found.offset)
-        coef, intercept = width.coefficients(list(width.mus[kept]))
+        coef, intercept = width.coefficients(width.mus[kept].tolist())
         self.rungs.append(
             Rung(
                 family=width.family,

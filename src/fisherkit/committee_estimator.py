@@ -67,7 +67,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     basis : {"auto", "full", "pivoted", "random"} or array of row indices, default="auto"
         Rows that serve as centres. "auto" uses every row, through a low-rank factorisation where
         the kernel matrix allows it; that of the Laplacian never does, so beyond some thousand rows
-        give ``n_components``.
+        give ``n_components``. Leave-one-out is conditional on the centres.
     n_components : int, default=None
         Number of centres for "pivoted" and "random"; with "auto" it means "pivoted".
     class_weight : dict, "balanced" or None, default=None
@@ -99,7 +99,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     intercept_ : scalar or (n_classes,)
         ``decision_function(x)`` is the sum of ``k(x, centres) @ dual_coef.T``, plus this.
     loo_proba_ : (n, n_classes)
-        Probabilities of each training row from the members fitted without it. Conditional on the
+        Probabilities of each training row from the members fitted without it (a Dask array after a
+        fit to a Dask collection). Conditional on the
         weights and calibrations, which have seen the row; the log-loss on new rows is higher.
     status_ : Status
         Its value is a sentence.

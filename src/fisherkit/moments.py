@@ -234,7 +234,7 @@ class FirstPass:
         """For a free bias, about the mean of F over ``some`` rows, a sample of all."""
         if bias != "free":
             return cls(centres, None, n_targets)
-        some = some[:_ORIGIN_ROWS, :]
+        some = some[: min(_ORIGIN_ROWS, some.shape[0]), :]
         origin = _array.namespace(some).mean(centres.block(some), axis=0)
         return cls(centres, origin, n_targets)
 

@@ -96,7 +96,10 @@ def labelled(
     y = checked_targets(X, y, classifier=True)
     frequency, kept = frequencies(X, sample_weight, reference)
     everything = len(kept) == X.shape[0]
-    some = y if everything else y[kept]
+    some = y
+    if not everything:
+        numpy = _array.is_numpy(y)  # labels may be texts
+        some = y[kept] if numpy else _array.namespace(y).take(y, _array.indices(kept, y), axis=0)
     classes, index = coding.encode(some, reference)
     validation.several_classes(model, classes)
     present = _array.namespace(frequency).take(frequency, _array.indices(kept, frequency), axis=0)
