@@ -2,6 +2,8 @@
 
 import logging
 import os
+import signal
+import threading
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,7 @@ from sklearn import config_context
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-from fisherkit import FisherCommitteeClassifier
+from fisherkit import FisherCommitteeClassifier, likelihood
 from fisherkit.committee import Status
 from fisherkit.rows import LocalRows
 
@@ -206,10 +208,38 @@ def test_features_without_information_leave_the_class_shares():
 
 def test_threads_change_rounding_only(data, monkeypatch):
     X, y = data
-    one = committee(max_memory=SMALL).fit(X, y)
-    monkeypatch.setattr("fisherkit.rows.blas_threads", lambda: 3)
-    many = committee(max_memory=SMALL).fit(X, y)
+    monkeypatch.setattr("fisherkit._array._BLOCK_ELEMENTS", 5000)  # several parts
+    one = committee(max_memory=2_000_000).fit(X, y)
+    for module in ("rows", "committee_rows"):
+        monkeypatch.setattr(f"fisherkit.{module}.blas_threads", lambda: 3)
+    before = threading.active_count()
+    many = committee(max_memory=2_000_000).fit(X, y)
+    assert threading.active_count() == before
     assert gap(one.loo_proba_, many.loo_proba_) < 1e-9
+
+
+def test_ctrl_c_while_members_are_calibrated_leaves_nothing_that_predicts(data, monkeypatch):
+    X, y = data
+    before, once = threading.enumerate(), threading.Semaphore(1)
+    monkeypatch.setattr("fisherkit._array._BLOCK_ELEMENTS", 5000)
+    for module in ("rows", "committee_rows"):
+        monkeypatch.setattr(f"fisherkit.{module}.blas_threads", lambda: 2)
+    sums = likelihood._logit_sums
+
+    def interrupted(rows, arrays, theta):
+        if once.acquire(blocking=False):
+            os.kill(os.getpid(), signal.SIGINT)  # a worker sends it, the main thread gets it
+        return sums(rows, arrays, theta)
+
+    monkeypatch.setattr(likelihood, "_logit_sums", interrupted)
+    model = committee(max_memory=2_000_000)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    for thread in set(threading.enumerate()).difference(before):
+        thread.join(timeout=30)
+        assert not thread.is_alive()
+    with pytest.raises(NotFittedError):
+        model.predict(X[:2])
 
 
 # --- bad input ------------------------------------------------------------------------------------

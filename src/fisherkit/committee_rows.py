@@ -20,11 +20,13 @@ random or named, pivots of each width (of one sample) otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from fisherkit import _array
 from fisherkit._array import Array
@@ -136,6 +138,25 @@ class LocalScores(LocalParts):
         slices = list(_array.row_blocks(rows.n, len(GRID) * rows.k))
         parts = [likelihood.rows(some) for some in slices]
         return cls(parts, within(rows), slices, capacity, limit)
+
+    def map(
+        self, terms: Callable[..., Any], columns: Sequence[Any], arguments: Sequence[Any]
+    ) -> Iterable[Any]:
+        """The result of each part, in order, by as many threads as passes have."""
+        workers = blas_threads() if _array.is_numpy(self.rows.Y) else 1
+        if min(workers, len(self.slices)) == 1:
+            return super().map(terms, columns, arguments)
+
+        def call(position: int) -> Any:
+            arrays = [column[position] for column in columns]
+            return terms(self.likelihoods[position], arrays, *arguments)
+
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+            try:
+                return list(pool.map(call, range(len(self.slices))))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def score(self, members: Sequence[tuple[Form, Sequence[float]]]) -> list[Sequence[Any]]:
         rows = self.rows

@@ -136,14 +136,17 @@ class LocalParts:
     def total(
         self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
     ) -> tuple[Array, ...]:
-        return add_up(self._map(terms, columns, arguments))
+        return add_up(self.map(terms, columns, arguments))
 
     def each(
         self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
     ) -> list[Array]:
-        return list(self._map(terms, columns, arguments))
+        return list(self.map(terms, columns, arguments))
 
-    def _map(self, terms: Callable[..., Any], columns: Sequence[Any], arguments: Any) -> Any:
+    def map(
+        self, terms: Callable[..., Any], columns: Sequence[Any], arguments: Sequence[Any]
+    ) -> Iterable[Any]:
+        """The result of each part, in order."""
         for position, likelihood in enumerate(self.likelihoods):
             yield terms(likelihood, [column[position] for column in columns], *arguments)
 
