@@ -279,7 +279,7 @@ class _Fit:
             Form.of(step, sums, "free", smallest=floor)
             for step, sums in zip(steps, moments, strict=True)
         ]
-        log.info("pass 1: %d rows, %d widths", forms[0].rows, len(forms))
+        log.info("pass 1: %d rows, widths: %d", forms[0].rows, len(forms))
         return list(zip(centres, forms, strict=True))
 
     def price(self, group: Sequence[_Width], pricing: Pricing) -> None:
