@@ -1,12 +1,14 @@
 """The committee against a plain one built on refits, and the conditions its parts must meet."""
 
+from itertools import pairwise
+
 import numpy as np
 import oracles
 import pytest
 from scipy.special import expit, logsumexp, softmax
 
 from fisherkit import FisherCommitteeClassifier
-from fisherkit.likelihood import Likelihood
+from fisherkit.likelihood import Likelihood, LocalParts, calibrate, meaningful, stack
 from fisherkit.weights import Weights
 
 RELATIVE_MU = 2.0 ** np.arange(-14, 11)
@@ -128,6 +130,17 @@ def likelihood_of(y, w=None, n_classes=None):
     return Likelihood.of(indicator, Weights(w, np.ones(len(y))))
 
 
+def cut(likelihood, sizes):
+    """The likelihood in parts of these sizes, and a function that makes columns of arrays."""
+    ends = np.cumsum([0, *sizes])
+    slices = [slice(*pair) for pair in pairwise(ends)]
+    return LocalParts([likelihood.rows(s) for s in slices]), lambda Z: [Z[s] for s in slices]
+
+
+def calibrated(likelihood, Z):
+    return calibrate(LocalParts([likelihood]), [meaningful(Z)], likelihood.prior)
+
+
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 1e3])
 @CLASSES
 def test_calibrations_of_many_members_equal_one_by_one(n_classes, scale):
@@ -137,7 +150,7 @@ def test_calibrations_of_many_members_equal_one_by_one(n_classes, scale):
     strengths = np.array([-2.0, 0.0, 0.3, 1.0, 4.0, 30.0])
     Z = scale * (strengths * signal[:, :, None] + rng.normal(size=(60, signal.shape[1], 6)))
     w = rng.integers(1, 4, size=60).astype(float)
-    found = likelihood_of(y, w).calibrate(Z)
+    found = calibrated(likelihood_of(y, w), Z)
     for j in range(len(strengths)):
         z = Z[:, 0, j] if n_classes == 2 else Z[:, :, j]
         a, b, loss = oracles.calibrate(z, oracles.platt_targets(y, w), w / w.sum())
@@ -157,8 +170,8 @@ def test_two_classes_as_indicators_are_calibrated_as_one_score():
     both = Likelihood(
         np.concatenate([1 - binary.target, binary.target], axis=1), binary.share, binary.total
     )
-    one = binary.calibrate(z)
-    two = both.calibrate(np.concatenate([-z, z], axis=1) / 2)
+    one = calibrated(binary, z)
+    two = calibrated(both, np.concatenate([-z, z], axis=1) / 2)
     np.testing.assert_allclose(two.slope, one.slope, rtol=1e-9)
     np.testing.assert_allclose(two.offset[1] - two.offset[0], one.offset[0], rtol=1e-9)
     np.testing.assert_allclose(two.offset.sum(axis=0), 0, atol=1e-12)
@@ -175,7 +188,7 @@ def test_scores_of_nothing_leave_the_class_shares(n_classes):
         1e-16 * np.ones((len(y), k, 2)),
         1e-200 * np.ones((len(y), k, 2)),
     ):
-        found = likelihood.calibrate(Z)
+        found = calibrated(likelihood, Z)
         np.testing.assert_allclose(found.offset, likelihood.prior[:, None] * [1, 1], rtol=1e-12)
         assert np.all(np.isfinite(found.slope))
     shares = likelihood.share @ oracles.platt_targets(y)
@@ -191,7 +204,8 @@ def test_stacked_weights_meet_the_conditions_of_the_optimum(n_classes):
     U = signal[:, :, None] * rng.normal(size=30) + rng.normal(size=(80, signal.shape[1], 30))
     omega = rng.dirichlet(np.ones(30))
     likelihood = likelihood_of(y)
-    v, b0 = likelihood.stack(U, omega)
+    parts, column = cut(likelihood, [7, 30, 43])
+    v, b0 = stack(parts, [column(U[:, :, :12]), column(U[:, :, 12:])], omega, U.shape[1])
     assert np.all(v >= 0)
     assert 0 < np.count_nonzero(v) < 30
 

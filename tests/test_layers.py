@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fisherkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
-    ["_array", "_cityblock"],
+    ["_array", "_cityblock", "progress"],
     ["kernels", "coding", "weights", "covariance"],
     ["basis"],
     ["canonical", "ridge", "moments"],
@@ -18,13 +18,14 @@ LAYERS = [
     [
         *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners", "climb"),
         *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
-        *("rows", "large", "dask_rows"),
+        *("rows", "large", "committee_rows", "dask_rows"),
         *("relabel", "influence", "conformal"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
         *("model_selection", "inspection", "left_out", "streaming", "dask_fit"),
+        "dask_committee",
     ],
     [
         *("generators", "fetch", "datasets", "loo_plots", "plots", "tables", "recipes"),

@@ -252,7 +252,7 @@ def test_rare_unseen_and_missing_levels_are_one_column(saved):
         ("sparse", {"penalty": "rkhs"}),
         ("bayes", {"kernel": "laplacian"}),
         ("bayes", {"balanced": True}),
-        ("committee", {"max_memory": "1GB"}),
+        ("sparse", {"max_memory": "1GB"}),
     ],
 )
 def test_options_that_a_method_does_not_have(method, options):

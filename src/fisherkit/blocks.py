@@ -42,7 +42,6 @@ _OCTAVE = math.log(2)
 _CLOSE = 0.2  # half-width of the window of a second look
 _BLUR = 1e-8  # of log mu: beyond it, the optimum is looked at again
 _NEIGHBOURS = 2  # grid points to either side that are kept where there is no derivative
-_ORIGIN_ROWS = 2048
 
 
 @dataclass
@@ -65,6 +64,7 @@ class SecondPass:
     """Pass 2: the criterion at every mu; residuals at those from ``keep_from`` on are kept."""
 
     on_host: ClassVar[bool] = False
+    title: ClassVar[str] = "pass 2"
 
     form: Form
     rule: str
@@ -113,6 +113,8 @@ class SecondPass:
 @dataclass(frozen=True)
 class SlopePass(SecondPass):
     """The criterion at one mu, and its first two derivatives in log mu."""
+
+    title: ClassVar[str] = "Newton step"
 
     @property
     def row_numbers(self) -> int:
@@ -350,11 +352,7 @@ def fit_rows(
     ``pilot`` are some rows at random; residuals are kept if they take no more than ``keep`` bytes.
     Cost: 3 n m^2 flops and 2 n m kernel values.
     """
-    origin = None
-    if bias == "free":
-        some = pilot.X[:_ORIGIN_ROWS, :]
-        origin = _array.namespace(some).mean(centres.block(some), axis=0)
-    first = FirstPass(centres, origin, pilot.Y.shape[1])
+    first = FirstPass.about(centres, pilot.X, pilot.Y.shape[1], bias)
     sums = rows.sweep(first)
     relative = relative_floor(sums.total, _array.eps(centres.X))
     form = Form.of(first, sums, bias, smallest=relative)

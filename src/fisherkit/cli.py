@@ -164,8 +164,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Fit in blocks of rows beyond this, such as 500MB (method fisher). The table "
-            "itself is read whole.",
+            help="Fit in blocks of rows beyond this, such as 500MB (methods fisher, "
+            "committee). The table itself is read whole.",
         ),
     ] = None,
     held_out: Annotated[
@@ -196,7 +196,7 @@ def fit(
             raise typer.BadParameter("--target, --test, --drop, --keep and --text need a file.")
         if report and max_memory:
             raise typer.BadParameter("--report needs every row in memory; leave out --max-memory.")
-        with console.progress("reading", quiet=quiet):
+        with console.following("reading", quiet=quiet):
             rows = (
                 training.example()
                 if data is None
@@ -347,7 +347,7 @@ def audit(
         _check_outputs((data,), output)
         from fisherkit import console, training
 
-        with console.progress("reading", quiet=quiet):
+        with console.following("reading", quiet=quiet):
             read = training.read_data(data, target, **_columns(drop, keep, text), encoding=encoding)
             table = training.doubtful(read, seed=seed)
         if output is not None:

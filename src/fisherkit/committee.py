@@ -21,15 +21,17 @@ Given the calibrations, g has one coefficient vector for each kernel and width.
 
 Cost: one decomposition for each kernel and width, plus O(n k) for each member and Newton step.
 No decomposition is kept: of the members that may still end up with weight when a width has been
-priced, the logits and coefficients are, n k numbers each.
+priced, the logits and coefficients are, n k numbers each. Logits are columns of
+`fisherkit.likelihood.Parts`: rows in one array here, in blocks in `fisherkit.committee_rows`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +40,14 @@ from fisherkit._array import Array
 from fisherkit.canonical import NotPositiveError, mu_floor
 from fisherkit.decompose import Decomposed, Decomposer, Design
 from fisherkit.kernels import Kernel, length
-from fisherkit.likelihood import Likelihood
+from fisherkit.likelihood import Likelihood, LocalParts, Parts, calibrate, meaningful, stack
 from fisherkit.ridge import RidgePath
 from fisherkit.select import GRID, log, mu_grid
-from fisherkit.weights import Weights
 
 COMBINE = ("average", "stack", "best")
 
 _TEMPERATURE = 2.0
-_STACKED = 120  # members that stacking may weigh
+STACKED = 120  # members that stacking may weigh
 _SMALL = 1 << 22  # numbers of a decomposition up to which one more of them does not matter
 _LEFT_OUT = 1e-4  # trace that a low-rank path leaves out, relative to the smallest mu
 
@@ -72,11 +73,31 @@ class KernelFamily:
 
 
 @dataclass(frozen=True)
+class Priced:
+    """Members of one kernel width, left out but not calibrated.
+
+    ``scores`` is a column of centred left-out scores (b, k, q), ``log_prior`` the log of the prior
+    mass of each member, ``coefficients`` gives those of f at some mu, (m, k, s) and (k, s).
+    """
+
+    family: int
+    gamma: float | None
+    unit: float
+    mus: np.ndarray
+    log_prior: float
+    scores: Sequence[Any]
+    coefficients: Callable[[list[float]], tuple[Array, Array]]
+    centres: np.ndarray
+    path: str
+
+
+@dataclass(frozen=True)
 class Rung:
     """The members of one kernel width: all calibrations, and what is kept of those that matter.
 
-    ``kept`` (s,) are positions among the members; ``logits`` (n, k, s), ``coef`` (m, k, s) and
-    ``intercept`` (k, s), the latter two of f, belong to these. ``centres`` (m,) are training rows.
+    ``kept`` (s,) are positions among the members; the column ``logits`` (b, k, s), ``coef``
+    (m, k, s) and ``intercept`` (k, s), the latter two of f, belong to these. ``centres`` (m,) are
+    training rows. Where memory is short, several rungs share a width.
     """
 
     family: int
@@ -88,7 +109,7 @@ class Rung:
     loss: np.ndarray
     log_weight: np.ndarray
     kept: np.ndarray
-    logits: Array
+    logits: Sequence[Any]
     coef: Array
     intercept: Array
     centres: np.ndarray
@@ -108,14 +129,14 @@ class Part:
 class Committee:
     """The members of all rungs, their weights (J,), and the model that they add up to.
 
-    ``logits`` (n, k) are g of left-out rows, conditional on the weights and calibrations.
+    ``logits`` is a column (b, k): g of left-out rows, conditional on the weights and calibrations.
     """
 
     rungs: list[Rung]
     weights: np.ndarray
     parts: list[Part]
     intercept: Array
-    logits: Array
+    logits: Sequence[Any]
     status: Status
 
     @property
@@ -126,79 +147,184 @@ class Committee:
 
 
 @dataclass
-class _Pricing:
-    """Prices one width after the other; remembers what may still matter."""
+class Pricing:
+    """Calibrates one width after the other; remembers what may still matter.
 
-    Y: Array
-    weights: Weights
+    ``mean`` (k,) is that of the codes. Logits of more than ``limit`` members are not kept: then
+    ``overflow`` is true, and those of left-out rows have to be found again for the members that
+    turn out to have weight (`shares`).
+    """
+
+    parts: Parts
     likelihood: Likelihood
+    mean: Array
     combine: str
     min_weight: float
+    limit: float = math.inf
+    overflow: bool = False
     rungs: list[Rung] = field(default_factory=list)
-    # Let go when the next one is there: memory freed before would go back to the system, and cost
-    # a tenth of a small decomposition to get again.
-    last: Decomposed | None = None
 
-    def __post_init__(self) -> None:
-        self.centred = self.Y - self.weights.fold_mean(self.Y)
-
-    def price(
-        self, decomposer: Decomposer, family: int, gamma: float | None, log_prior: float
-    ) -> Rung:
-        """Calibrate all members at this width; ``log_prior`` is the log of their prior mass."""
-        xp = _array.namespace(self.Y)
-        decomposed = decomposer.decompose(gamma, lambda unit: _LEFT_OUT * float(GRID[0]) * unit)
-        canonical = decomposed.canonical
-        small = canonical.rank * self.Y.shape[0] <= _SMALL
-        self.last = decomposed if small else None
-        path = RidgePath.of(canonical, self.Y)
-        mus = mu_grid(canonical.unit, mu_floor(canonical.unit, canonical.weights))
-        Z = self.centred[:, :, None] - path.held_out(list(mus))
-        calibration = self.likelihood.calibrate(Z)
+    def add(self, width: Priced) -> None:
+        """Calibrate all members at this width, and keep those that may end up with weight."""
+        found = calibrate(self.parts, width.scores, self.likelihood.prior)
         slope, offset, loss = (
             np.asarray(_array.to_numpy(part), dtype=np.float64)
-            for part in (calibration.slope, calibration.offset, calibration.loss)
+            for part in (found.slope, found.offset, found.loss)
         )
-        log_weight = log_prior - math.log(len(mus)) - self.likelihood.total * loss / _TEMPERATURE
-        kept = np.flatnonzero(self._may_matter(log_weight, loss))
-        some = _array.indices(kept, Z)
-        a, b = xp.take(calibration.slope, some, axis=0), xp.take(calibration.offset, some, axis=1)
-        logits = a * xp.take(Z, some, axis=2) + b[None, :, :]
-        coef, intercept = path.coefficients(list(mus[kept]))
+        log_weight = width.log_prior - self.likelihood.total * loss / _TEMPERATURE
         log.info(
-            "gamma %.4g: calibrated leave-one-out log-loss %.6g at mu %.4g (%s, rank %d)",
-            math.nan if gamma is None else gamma,
+            "gamma %.4g: calibrated leave-one-out log-loss %.6g at mu %.4g (%s)",
+            math.nan if width.gamma is None else width.gamma,
             loss.min(),
-            mus[np.argmin(loss)],
-            decomposed.method,
-            canonical.rank,
+            width.mus[np.argmin(loss)],
+            width.path,
         )
-        return Rung(
-            family=family,
-            gamma=gamma,
-            unit=canonical.unit,
-            mus=mus,
-            slope=slope,
-            offset=offset,
-            loss=loss,
-            log_weight=log_weight,
-            kept=kept,
-            logits=logits,
-            coef=coef,
-            intercept=intercept,
-            centres=decomposed.centres,
+        matter = self._may_matter(loss, log_weight)
+        for position, rung in enumerate(self.rungs):
+            self.rungs[position] = self._lighter(rung, matter(rung.loss, rung.log_weight))
+        kept = np.flatnonzero(matter(loss, log_weight))
+        if len(kept) + sum(len(rung.kept) for rung in self.rungs) > self.limit:
+            self.overflow = True
+            self.rungs = [replace(rung, logits=()) for rung in self.rungs]
+        logits: Sequence[Any] = ()
+        if not self.overflow:
+            logits = self.parts.each(_logits, [width.scores], kept, found.slope, found.offset)
+        coef, intercept = width.coefficients(width.mus[kept].tolist())
+        self.rungs.append(
+            Rung(
+                family=width.family,
+                gamma=width.gamma,
+                unit=width.unit,
+                mus=width.mus,
+                slope=slope,
+                offset=offset,
+                loss=loss,
+                log_weight=log_weight,
+                kept=kept,
+                logits=logits,
+                coef=coef,
+                intercept=intercept,
+                centres=width.centres,
+            )
         )
 
-    def _may_matter(self, log_weight: np.ndarray, loss: np.ndarray) -> np.ndarray:
-        """Which new members may end up with weight, whatever the widths still to come bring."""
-        if self.combine == "best":
-            return loss <= min([loss.min(), *(rung.loss.min() for rung in self.rungs)])
+    def _may_matter(
+        self, loss: np.ndarray, log_weight: np.ndarray
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Which members may end up with weight, whatever the widths still to come bring."""
         seen = np.concatenate([log_weight, *(rung.log_weight for rung in self.rungs)])
+        if self.combine == "best":
+            least = min([loss.min(), *(rung.loss.min() for rung in self.rungs)])
+            return lambda loss, log_weight: loss <= least
         if self.combine == "stack":
-            return log_weight >= np.sort(seen)[-_STACKED:][0]
-        return log_weight >= seen.max() + (
-            math.log(self.min_weight) if self.min_weight else -np.inf
+            bar = np.sort(seen)[-STACKED:][0]
+        else:
+            bar = seen.max() + (math.log(self.min_weight) if self.min_weight else -np.inf)
+        return lambda loss, log_weight: log_weight >= bar
+
+    def _lighter(self, rung: Rung, matter: np.ndarray) -> Rung:
+        """The rung without what can no longer matter."""
+        still = matter[rung.kept]
+        if still.all():
+            return rung
+        xp, some = _array.namespace(rung.coef), np.flatnonzero(still)
+        place = _array.indices(some, rung.coef)
+        logits = rung.logits
+        if not self.overflow:
+            logits = self.parts.each(_some_members, [logits], some)
+        return replace(
+            rung,
+            kept=rung.kept[still],
+            logits=logits,
+            coef=xp.take(rung.coef, place, axis=2),
+            intercept=xp.take(rung.intercept, place, axis=1),
         )
+
+    def add_up(self) -> Committee:
+        """Weigh all members and sum what is kept of them; after an overflow, logits are b_0."""
+        xp = _array.namespace(self.mean)
+        omega, b_0 = self._weigh()
+        omega = _prune(omega, self.min_weight)
+        intercept, columns, shares = b_0, [], []
+        parts: dict[tuple[int, float | None], Part] = {}
+        for rung, own in zip(self.rungs, _per_rung(self.rungs, omega), strict=True):
+            if not np.any(own):
+                continue
+            wa = _array.like((own * rung.slope)[rung.kept], b_0)
+            if not self.overflow:
+                columns.append(rung.logits)
+                shares.append(_array.like(own[rung.kept], b_0))
+            key, coef = (rung.family, rung.gamma), xp.matmul(rung.coef, wa)
+            if key in parts:  # more members of the same width
+                coef = coef + parts[key].coef
+            parts[key] = Part(*key, rung.centres, coef)
+            intercept = intercept + (rung.intercept - self.mean[:, None]) @ wa
+            intercept = intercept + _array.like(rung.offset @ own, b_0)
+        status = Status.SHARED
+        if np.count_nonzero(omega) < 2:
+            status = Status.ONE_MEMBER if np.any(omega) else Status.CLASS_PRIOR
+        logits = self.parts.each(_blend, columns, b_0, shares)
+        return Committee(self.rungs, omega, list(parts.values()), intercept, logits, status)
+
+    def _weigh(self) -> tuple[np.ndarray, Array]:
+        """Weights of all members (J,), and b_0 (k,)."""
+        rungs, likelihood = self.rungs, self.likelihood
+        loss = np.concatenate([rung.loss for rung in rungs])
+        log_weight = np.concatenate([rung.log_weight for rung in rungs])
+        none = _array.namespace(self.mean).zeros_like(self.mean)
+        if likelihood.nothing_found(float(loss.min())):
+            return np.zeros(len(loss)), likelihood.prior
+        if self.combine == "best":
+            return (np.arange(len(loss)) == np.argmin(loss)).astype(float), none
+        omega = np.exp(log_weight - log_weight.max())
+        omega /= omega.sum()
+        if self.combine == "average":
+            return omega, none
+        # Ties at the bar may have kept more members than are stacked.
+        top = np.zeros(len(omega), dtype=bool)
+        top[np.argsort(-log_weight, kind="stable")[:STACKED]] = True
+        columns = [
+            rung.logits
+            if own[rung.kept].all()
+            else self.parts.each(_some_members, [rung.logits], np.flatnonzero(own[rung.kept]))
+            for rung, own in zip(rungs, _per_rung(rungs, top), strict=True)
+            if own.any()
+        ]
+        v, b_0 = stack(self.parts, columns, _array.like(omega[top], none), none.shape[0])
+        stacked = np.zeros(len(omega))
+        stacked[top] = _array.to_numpy(v)
+        return stacked, b_0
+
+
+def _logits(
+    rows: Likelihood, arrays: Sequence[Array], kept: np.ndarray, slope: Array, offset: Array
+) -> Array:
+    """Calibrated logits (b, k, s) of some members."""
+    xp = _array.namespace(slope)
+    some = _array.indices(kept, slope)
+    a, b = xp.take(slope, some, axis=0), xp.take(offset, some, axis=1)
+    return a * xp.take(arrays[0], some, axis=2) + b[None, :, :]
+
+
+def _some_members(rows: Likelihood, arrays: Sequence[Array], some: np.ndarray) -> Array:
+    logits = arrays[0]
+    return _array.namespace(logits).take(logits, _array.indices(some, logits), axis=2)
+
+
+def _blend(
+    rows: Likelihood, arrays: Sequence[Array], b_0: Array, weights: Sequence[Array]
+) -> Array:
+    """b_0 and the weighted logits of all members; (b, k)."""
+    xp = _array.namespace(b_0)
+    logits = b_0[None, :] + 0 * rows.target
+    for array, w in zip(arrays, weights, strict=True):
+        logits = logits + xp.matmul(array, w)
+    return logits
+
+
+def log_prior(families: int, widths: int, mus: int) -> float:
+    """The log of the prior mass of one member: equal for all families, and for all in a family."""
+    return -math.log(families * widths) - math.log(mus)
 
 
 def assemble(
@@ -215,68 +341,74 @@ def assemble(
     ``min_weight`` are dropped, and the others rescaled to the same sum.
     """
     weights = families[0].design.weights
-    pricing = _Pricing(Y, weights, Likelihood.of(indicator, weights), combine, min_weight)
+    likelihood = Likelihood.of(indicator, weights)
+    pricing = Pricing(LocalParts([likelihood]), likelihood, weights.mean(Y), combine, min_weight)
+    held = None
     for position, family in enumerate(families):
         decomposer = Decomposer(family.design)
-        log_prior = -math.log(len(families) * len(family.gammas))
         for gamma in family.gammas:
             try:
-                rung = pricing.price(decomposer, position, gamma, log_prior)
+                # Let go when the next one is there: memory freed before would go back to the
+                # system, and cost a tenth of a small decomposition to get again.
+                held = _price(pricing, decomposer, position, gamma, Y, len(families), family)
             except NotPositiveError as error:
                 width = "" if gamma is None else f" at gamma={gamma:.6g}"
                 raise NotPositiveError(f"kernel {family.name!r}{width}: {error}") from None
-            pricing.rungs.append(rung)
-    return _add_up(pricing)
+    del held
+    return pricing.add_up()
 
 
-def _add_up(pricing: _Pricing) -> Committee:
-    """Weigh all members and sum what is kept of them."""
-    xp = _array.namespace(pricing.Y)
-    rungs, likelihood = pricing.rungs, pricing.likelihood
-    omega, b_0 = _weigh(pricing)
-    omega = _prune(omega, pricing.min_weight)
-    mean = pricing.weights.mean(pricing.Y)
-    intercept, logits, parts = b_0, b_0[None, :] + 0 * likelihood.target, []
-    for rung, own in zip(rungs, _per_rung(rungs, omega), strict=True):
-        if not np.any(own):
-            continue
-        w = _array.like(own[rung.kept], logits)
-        wa = _array.like((own * rung.slope)[rung.kept], logits)
-        logits = logits + xp.matmul(rung.logits, w)
-        parts.append(Part(rung.family, rung.gamma, rung.centres, xp.matmul(rung.coef, wa)))
-        intercept = intercept + (rung.intercept - mean[:, None]) @ wa
-        intercept = intercept + _array.like(rung.offset @ own, logits)
-    status = Status.SHARED
-    if np.count_nonzero(omega) < 2:
-        status = Status.ONE_MEMBER if np.any(omega) else Status.CLASS_PRIOR
-    return Committee(rungs, omega, parts, intercept, logits, status)
+def _price(
+    pricing: Pricing,
+    decomposer: Decomposer,
+    position: int,
+    gamma: float | None,
+    Y: Array,
+    families: int,
+    family: KernelFamily,
+) -> Decomposed | None:
+    """Price the members at one width; returns the decomposition if it is small."""
+    decomposed = decomposer.decompose(gamma, lambda unit: _LEFT_OUT * float(GRID[0]) * unit)
+    canonical = decomposed.canonical
+    path = RidgePath.of(canonical, Y)
+    mus = mu_grid(canonical.unit, mu_floor(canonical.unit, canonical.weights))
+    centred = Y - canonical.weights.fold_mean(Y)
+    pricing.add(
+        Priced(
+            family=position,
+            gamma=gamma,
+            unit=canonical.unit,
+            mus=mus,
+            log_prior=log_prior(families, len(family.gammas), len(mus)),
+            scores=[meaningful(centred[:, :, None] - path.held_out(list(mus)))],
+            coefficients=path.coefficients,
+            centres=decomposed.centres,
+            path=f"{decomposed.method}, rank {canonical.rank}",
+        )
+    )
+    return decomposed if canonical.rank * Y.shape[0] <= _SMALL else None
 
 
-def _weigh(pricing: _Pricing) -> tuple[np.ndarray, Array]:
-    """Weights of all members (J,), and b_0 (k,)."""
-    xp = _array.namespace(pricing.Y)
-    rungs, likelihood = pricing.rungs, pricing.likelihood
-    loss = np.concatenate([rung.loss for rung in rungs])
-    log_weight = np.concatenate([rung.log_weight for rung in rungs])
-    none = xp.zeros_like(likelihood.prior)
-    if likelihood.nothing_found(float(loss.min())):
-        return np.zeros(len(loss)), likelihood.prior
-    if pricing.combine == "best":
-        return (np.arange(len(loss)) == np.argmin(loss)).astype(float), none
-    omega = np.exp(log_weight - log_weight.max())
-    omega /= omega.sum()
-    if pricing.combine == "average":
-        return omega, none
-    top = np.zeros(len(omega), dtype=bool)
-    top[np.argsort(-log_weight, kind="stable")[:_STACKED]] = True
-    logits = [
-        xp.take(rung.logits, _array.indices(np.flatnonzero(own[rung.kept]), rung.logits), axis=2)
-        for rung, own in zip(rungs, _per_rung(rungs, top), strict=True)
-    ]
-    v, b_0 = likelihood.stack(xp.concat(logits, axis=2), _array.like(omega[top], none))
-    stacked = np.zeros(len(omega))
-    stacked[top] = _array.to_numpy(v)
-    return stacked, b_0
+@dataclass(frozen=True)
+class Share:
+    """What the members of one width add to g: of their scores Z (n, k, q), Z @ slope + offset."""
+
+    mus: np.ndarray
+    slope: np.ndarray
+    offset: np.ndarray
+
+
+def shares(committee: Committee) -> dict[tuple[int, float | None], list[Share]]:
+    """The members with weight, by family and gamma."""
+    found: dict[tuple[int, float | None], list[Share]] = {}
+    for rung, own in zip(
+        committee.rungs, _per_rung(committee.rungs, committee.weights), strict=True
+    ):
+        some = own > 0
+        if some.any():
+            share = Share(rung.mus[some], (own * rung.slope)[some], rung.offset @ own)
+            found.setdefault((rung.family, rung.gamma), []).append(share)
+    return found
 
 
 def _prune(omega: np.ndarray, least: float) -> np.ndarray:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fisherkit import _array, coding, committee, validation
+from fisherkit import _array, coding, committee, dask_committee, streaming, validation
 from fisherkit._array import Array
 from fisherkit.calibrate import probabilities
+from fisherkit.committee_rows import Asked
+from fisherkit.dask_rows import is_dask
 from fisherkit.decompose import Design
 from fisherkit.discriminant import DecisionMixin
-from fisherkit.kernel_model import PENALTIES, KernelModel, split_rows
-from fisherkit.kernels import KERNELS, Gram, Kernel, reference_width, width_step
-from fisherkit.streaming import interleave
+from fisherkit.kernel_model import PENALTIES, KernelModel, split_rows, whole
+from fisherkit.kernels import KERNELS, Gram, Kernel, feature_moments, width_of_moments, width_step
+from fisherkit.large import Plan
+from fisherkit.rows import read
+from fisherkit.select import GRID
 
 NAMES = tuple(name for name in KERNELS if name != "precomputed")
+
+_CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
 
 @dataclass(frozen=True)
@@ -61,11 +68,15 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     basis : {"auto", "full", "pivoted", "random"} or array of row indices, default="auto"
         Rows that serve as centres. "auto" uses every row, through a low-rank factorisation where
         the kernel matrix allows it; that of the Laplacian never does, so beyond some thousand rows
-        give ``n_components``.
+        give ``n_components``. Leave-one-out is conditional on the centres.
     n_components : int, default=None
         Number of centres for "pivoted" and "random"; with "auto" it means "pivoted".
     class_weight : dict, "balanced" or None, default=None
         Cost of each class, multiplied with the sample weights.
+    max_memory : int, str or None, default=None
+        Bytes, or a text such as "2GB"; ``None`` is half of what is free. A fit that would take more
+        reads its rows in blocks, on centres, with every member in the same two passes; "auto"
+        chooses their number. A log line says so and why.
     random_state : int, RandomState or None, default=None
         For random pivots and centres.
 
@@ -89,7 +100,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     intercept_ : scalar or (n_classes,)
         ``decision_function(x)`` is the sum of ``k(x, centres) @ dual_coef.T``, plus this.
     loo_proba_ : (n, n_classes)
-        Probabilities of each training row from the members fitted without it. Conditional on the
+        Probabilities of each training row from the members fitted without it (a Dask array after a
+        fit to a Dask collection). Conditional on the
         weights and calibrations, which have seen the row; the log-loss on new rows is higher.
     status_ : Status
         Its value is a sentence.
@@ -137,6 +149,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         basis: Any = "auto",
         n_components: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
+        max_memory: Any = None,
         random_state: Any = None,
     ) -> None:
         self.kernels = kernels
@@ -151,6 +164,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.basis = basis
         self.n_components = n_components
         self.class_weight = class_weight
+        self.max_memory = max_memory
         self.random_state = random_state
 
     @property
@@ -161,6 +175,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     def members_(self) -> np.ndarray:
         return self._record.members
 
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Price every member, weigh them, and add them up.
 
@@ -176,17 +191,19 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         -------
         self
         """
-        names = self._names()
-        validation.one_of("combine", self.combine, committee.COMBINE)
-        min_weight = validation.fraction("min_weight", self.min_weight)
-        validation.one_of("penalty", self.penalty, PENALTIES)
+        names = self._check_words()
+        if is_dask(X):
+            return dask_committee.fit_members(self, X, y, sample_weight)
+        if (plan := self._plan(X)).streamed:
+            return streaming.fit_members(self, plan, X, y, sample_weight)
+        X = streaming.dense(X)
         X, rounding, kept, _, classes, index, weights = self._labelled(
             X, y, sample_weight, self.class_weight
         )
         basis, m, rows = self._basis(kept, X.shape[0])
         X, dropped = split_rows(X, kept, pairwise=False)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        kernels = [replace(self._with_parameters(k), takes_gamma=callable(k)) for k in self.kernels]
+        kernels, seed = self._kernels(), self._seed()
+        widths = self._widths(kernels, *feature_moments(X, weights.frequency))
         families = [
             committee.KernelFamily(
                 name,
@@ -202,24 +219,49 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
                 ),
                 gammas,
             )
-            for name, kernel, gammas in zip(
-                names, kernels, self._widths(kernels, X, weights.frequency), strict=True
-            )
+            for name, kernel, gammas in zip(names, kernels, widths, strict=True)
         ]
         found = committee.assemble(
             families,
             coding.targets(index, classes.shape[0], X),
             coding.indicators(index, classes.shape[0], X),
             combine=self.combine,
-            min_weight=min_weight,
+            min_weight=self.min_weight,
         )
         self.classes_ = classes
-        self._store_committee(found, names, kernels, X, kept)
-        logits = found.logits
+        self._store_committee(found, X, kept)
+        (logits,) = found.logits
         if dropped is not None:  # a row of weight 0 is not part of the fit
-            logits = interleave(logits, self._raw_scores(dropped), kept)
+            logits = streaming.interleave(logits, self._raw_scores(dropped), kept)
         self.loo_proba_ = probabilities(logits, 1.0)
         return self
+
+    def _check_words(self) -> list[str]:
+        """Refuse parameters that make no sense; the names of the kernels."""
+        validation.one_of("combine", self.combine, committee.COMBINE)
+        validation.fraction("min_weight", self.min_weight)
+        validation.one_of("penalty", self.penalty, PENALTIES)
+        validation.positive("n_widths", self.n_widths)
+        names = self._names()
+        validation.gamma_lists("gammas", self.gammas, len(names))
+        return names
+
+    def _kernels(self) -> list[Kernel]:
+        """The kernels but for their widths."""
+        return [replace(self._with_parameters(k), takes_gamma=callable(k)) for k in self.kernels]
+
+    def _seed(self) -> int:
+        return check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+
+    def _row_numbers(self) -> int:
+        members = len(GRID) * len(self.kernels) * self.n_widths
+        return _CALIBRATION_COPIES * len(GRID) + members
+
+    def _asked(self, plan: Plan) -> Asked:
+        """The parameters for a fit that reads its rows in blocks."""
+        kernels = self._kernels()
+        widths = partial(self._widths, kernels)
+        return Asked(kernels, widths, self.penalty, plan, self._seed())
 
     def _names(self) -> list[str]:
         """Names of the kernels, each of them valid."""
@@ -241,12 +283,12 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         return names
 
     def _widths(
-        self, kernels: list[Kernel], X: Array, frequency: Array
+        self, kernels: list[Kernel], mean: np.ndarray, variance: np.ndarray
     ) -> list[tuple[float | None, ...]]:
-        """The gammas of each kernel; ``None`` alone for kernels without."""
-        n_widths = validation.positive("n_widths", self.n_widths)
+        """The gammas of each kernel, from the moments of the features; ``None`` alone for kernels
+        without."""
         given = validation.gamma_lists("gammas", self.gammas, len(kernels))
-        octaves = np.arange(n_widths) - (n_widths - 1) / 2
+        octaves = np.arange(self.n_widths) - (self.n_widths - 1) / 2
         widths: list[tuple[float | None, ...]] = []
         for position, kernel in enumerate(kernels):
             if not kernel.has_gamma:
@@ -256,18 +298,18 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             else:
                 model = Kernel("rbf") if callable(kernel.name) else kernel
                 octave = width_step(model) ** 2
-                reference = reference_width(X, frequency, model)
+                reference = width_of_moments(mean, variance, model)
                 widths.append(tuple(float(g) for g in reference * octave**octaves))
         return widths
 
     def _store_committee(
         self,
         found: committee.Committee,
-        names: list[str],
-        kernels: list[Kernel],
         X: Array,
         kept: np.ndarray,
     ) -> None:
+        """Fitted attributes: the centres are rows of X, at the places ``kept`` in the data."""
+        names, kernels = self._names(), self._kernels()
         flat = found.intercept.shape[0] == 1
         self._record = _Record(committee.table(found, list(zip(names, kernels, strict=True))))
         self.weights_ = _array.like(found.weights, X)
@@ -283,12 +325,12 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
 
     def _raw_scores(self, X: Array) -> Array:
         """g(x) for validated rows, in row blocks."""
-        xp = _array.namespace(X)
+        xp = _array.namespace(self.weights_)
         centres = max((part.centres.shape[0] for part in self._expansions), default=1)
         intercept = xp.reshape(self.intercept_, (1, -1))
         parts = []
         for rows in _array.row_blocks(X.shape[0], max(centres, X.shape[1])):
-            some = _array.widen(X[rows, :])
+            some = _array.widen(read(X, rows))
             g = intercept + xp.zeros_like(some[:, :1])
             for expansion in self._expansions:
                 g = g + expansion(some)

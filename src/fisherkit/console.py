@@ -11,13 +11,23 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.status import Status
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 from scipy.stats import binomtest
 from sklearn.metrics import log_loss
 
+from fisherkit import progress
 from fisherkit.kernels import length
 from fisherkit.training import STAGES, Training
 
@@ -182,37 +192,71 @@ def _rate(found: dict[str, Any]) -> str:
     return f"{found['error']:.2%} of {found['rows']} rows{between}"
 
 
-class _StatusHandler(logging.Handler):
-    """Shows every step on the live line of a terminal; elsewhere a line for each stage only."""
+class _LiveHandler(logging.Handler):
+    """Shows every step on the live line of a terminal; elsewhere a line for each stage only.
 
-    def __init__(self, status: Status, console: Console) -> None:
-        super().__init__(logging.INFO)
-        self.status = status
-        self.console = console
+    While a pass reads its rows, the line has a bar.
+    """
+
+    def __init__(self, live: Progress, message: str) -> None:
+        super().__init__(logging.DEBUG)
+        self.live = live
+        self.title = message
+        self.task = live.add_task(message, total=1, reading=False)
 
     def emit(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
-        if self.console.is_interactive:
-            self.status.update(message)
-        elif record.name == STAGES:
-            self.console.print(message, markup=False, highlight=False, soft_wrap=True)
+        read: progress.Progress | None = getattr(record, "progress", None)
+        if not self.live.console.is_interactive:
+            if record.name == STAGES:
+                self.live.console.print(
+                    record.getMessage(), markup=False, highlight=False, soft_wrap=True
+                )
+        elif read is None:
+            self.title = record.getMessage()
+            self.live.reset(self.task, description=self.title, reading=False)
+        else:
+            if read.title != self.title or read.rows < self.live.tasks[0].completed:
+                self.title = read.title
+                self.live.reset(self.task, description=self.title, total=read.total, reading=True)
+            self.live.update(self.task, completed=read.rows)
+
+
+class _WhileReading(ProgressColumn):
+    """A column that is there only while rows are read."""
+
+    def __init__(self, column: ProgressColumn) -> None:
+        super().__init__()
+        self.column = column
+
+    def render(self, task: Task) -> RenderableType:
+        return self.column.render(task) if task.fields["reading"] else Text("")
 
 
 @contextmanager
-def progress(message: str, *, quiet: bool = False) -> Iterator[None]:
-    """Follow the library's log while the block runs, then leave the logger as it was."""
+def following(message: str, *, quiet: bool = False) -> Iterator[None]:
+    """Follow the library's log while the block runs, then leave the loggers as they were."""
     if quiet:
         yield
         return
-    console = Console(stderr=True)
-    logger = logging.getLogger("fisherkit")
-    level = logger.level
-    with console.status(message) as status:
-        handler = _StatusHandler(status, console)
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
+    screen = Console(stderr=True)
+    live = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        *map(_WhileReading, (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())),
+        console=screen,
+        transient=True,
+        disable=not screen.is_interactive,
+    )
+    loggers = [logging.getLogger(name) for name in ("fisherkit", progress.LOGGER)]
+    levels = [logger.level for logger in loggers]
+    handler = _LiveHandler(live, message)
+    with live:
+        loggers[0].addHandler(handler)
+        for logger, level in zip(loggers, (logging.INFO, logging.DEBUG), strict=True):
+            logger.setLevel(level)
         try:
             yield
         finally:
-            logger.setLevel(level)
-            logger.removeHandler(handler)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+            loggers[0].removeHandler(handler)

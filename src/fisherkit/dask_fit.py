@@ -156,7 +156,7 @@ class _Source:
         return DaskRows(chunks, lengths, k, budget)
 
 
-def _source(model: Any, X: Any, y: Any, sample_weight: Any, *, classifier: bool) -> _Source:
+def source_of(model: Any, X: Any, y: Any, sample_weight: Any, *, classifier: bool) -> _Source:
     """Forget earlier fits, note the columns, and look at the labels of all chunks."""
     require_streamable(model, "X is a Dask collection")
     if model._pairwise or getattr(model, "ard", False):
@@ -183,7 +183,7 @@ def _source(model: Any, X: Any, y: Any, sample_weight: Any, *, classifier: bool)
     return _Source(parts, targets, weights, labels, (int(X.shape[1]), dtype))
 
 
-def _planned(model: Any, source: _Source) -> tuple[Plan, Budget]:
+def planned(model: Any, source: _Source) -> tuple[Plan, Budget]:
     memory = memory_budget(model.max_memory, np.empty(0))
     if model.max_memory is None:
         memory = min(memory, _TASK_BYTES)
@@ -208,8 +208,8 @@ def _planned(model: Any, source: _Source) -> tuple[Plan, Budget]:
 def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     """`KernelFisherClassifier.fit` on a Dask collection."""
     model._check_words()
-    source = _source(model, X, y, sample_weight, classifier=True)
-    plan, budget = _planned(model, source)
+    source = source_of(model, X, y, sample_weight, classifier=True)
+    plan, budget = planned(model, source)
     classes = np.array(sorted(source.labels.copies))
     validation.several_classes(model, classes)
     copies = np.array([source.labels.copies[label] for label in classes.tolist()])
@@ -218,7 +218,7 @@ def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     coder = Coder(classes, cost)
     rows = source.rows(coder, 1 if rule.kind == "binary" else len(classes), budget)
     asked = model._request(plan, criterion=model.criterion, balanced=rule.balanced)
-    fit = fit_large(asked, rows, source.shape[0], _given(model, plan, rows))
+    fit = fit_large(asked, rows, source.shape[0], given_centres(model, plan, rows))
     left = _residuals(fit, rows)
     scatter = _total(left, _scatter)
     scatter, counts = 0.5 * (scatter + scatter.T), copies * cost
@@ -235,24 +235,24 @@ def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     model.classes_, model.relevance_, model.widths_ = classes, None, None
     model._set_rule(rule, counts, scatter)
     model._set_slope(slope)
-    model.loo_decision_ = _lazy(rows, decided, rows.k, rule.kind == "binary")
+    model.loo_decision_ = lazy(rows, decided, rows.k, rule.kind == "binary")
     return model
 
 
 def fit_regressor(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     """`KernelRidgeCV.fit` on a Dask collection."""
-    source = _source(model, X, y, sample_weight, classifier=False)
-    plan, budget = _planned(model, source)
+    source = source_of(model, X, y, sample_weight, classifier=False)
+    plan, budget = planned(model, source)
     outputs = source.labels.outputs
     rows = source.rows(Coder(None, None), outputs or 1, budget)
-    fit = fit_large(model._request(plan), rows, source.shape[0], _given(model, plan, rows))
+    fit = fit_large(model._request(plan), rows, source.shape[0], given_centres(model, plan, rows))
     left = kept_by_workers(_each(_residuals(fit, rows), _predictions))
     model._store_large(fit, flat=outputs is None)
-    model.loo_prediction_ = _lazy(rows, left, rows.k, outputs is None)
+    model.loo_prediction_ = lazy(rows, left, rows.k, outputs is None)
     return model
 
 
-def _given(model: Any, plan: Plan, rows: DaskRows) -> Sample | None:
+def given_centres(model: Any, plan: Plan, rows: DaskRows) -> Sample | None:
     """The centres that the user has named by their rows."""
     if plan.basis != "given":
         return None
@@ -390,7 +390,7 @@ def _slope_terms(
     return slope_terms(a, inside, platt_targets(indicator, weights, copies), weight)
 
 
-def _lazy(rows: DaskRows, parts: list[Any], k: int, flat: bool) -> Any:
+def lazy(rows: DaskRows, parts: list[Any], k: int, flat: bool) -> Any:
     """What the workers keep of each row, as a Dask array."""
     import dask.array as da
 

@@ -113,7 +113,12 @@ class Chunk:
 
     def block(self, rows: np.ndarray) -> Block:
         weights = Weights(self.frequency[rows], self.cost[rows])
-        return Block(self.X[rows], self.Y[rows], weights, self.number * _PLACE + rows)
+        return Block(self.X[rows], self.Y[rows], weights, self.start + rows)
+
+    @property
+    def start(self) -> int:
+        """The place of the first row."""
+        return self.number * _PLACE
 
     @property
     def kept(self) -> np.ndarray:

@@ -289,10 +289,14 @@ class KernelModel(BaseEstimator):
         memory = memory_budget(self.max_memory, streaming.reference_of(X))
         basis, m, rows = self._basis(np.arange(n), n)
         m = len(rows) if rows is not None else m
-        chosen = plan(n, d, streaming.copied_itemsize(X), basis, m, memory)
+        chosen = plan(n, d, streaming.copied_itemsize(X), basis, m, memory, self._row_numbers())
         if chosen.streamed:
             streaming.require_streamable(self, chosen.reason)
         return chosen
+
+    def _row_numbers(self) -> int:
+        """Numbers for each row that a fit in memory holds beside features and decomposition."""
+        return 0
 
     def _request(
         self, chosen: Plan, *, criterion: str = "press", balanced: bool = False

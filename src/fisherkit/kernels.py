@@ -358,23 +358,34 @@ class Gram:
         return distances
 
 
+def feature_moments(X: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean and variance of each feature; (d,) each."""
+    xp = _array.namespace(X)
+    share = (weight / xp.sum(weight))[:, None]
+    mean = xp.sum(share * X, axis=0)
+    variance = xp.sum(share * (X - mean) ** 2, axis=0)
+    return np.asarray(_array.to_numpy(mean)), np.asarray(_array.to_numpy(variance))
+
+
 def reference_width(X: Array, weight: Array, kernel: Kernel) -> float:
-    """The gamma that the width search is centred on, from the spread of the (weighted) features.
+    """The gamma that the width search is centred on, from the spread of the (weighted) features."""
+    return width_of_moments(*feature_moments(X, weight), kernel)
+
+
+def width_of_moments(mean: np.ndarray, variance: np.ndarray, kernel: Kernel) -> float:
+    """`reference_width` from the mean and variance of each feature.
 
     rbf: 1/(2 u^2) with u^2 the sum of the feature variances; laplacian: 1/u1 with u1 the sum of
     their standard deviations; polynomial, sigmoid: 1/mean |x|^2; chi2: 1/(sum of feature means).
     """
-    xp = _array.namespace(X)
-    share = (weight / xp.sum(weight))[:, None]
-    mean = xp.sum(share * X, axis=0)
     if kernel.name == "rbf":
-        spread = 2 * float(xp.sum(share * (X - mean) ** 2))
+        spread = 2 * float(np.sum(variance))
     elif kernel.name == "laplacian":
-        spread = float(xp.sum(xp.sqrt(xp.sum(share * (X - mean) ** 2, axis=0))))
+        spread = float(np.sum(np.sqrt(variance)))
     elif kernel.name == "chi2":
-        spread = float(xp.sum(mean))
+        spread = float(np.sum(mean))
     else:
-        spread = float(xp.sum(share * X**2))
+        spread = float(np.sum(variance + mean**2))
     # Half of the digits: see `_rough_mean`.
     mantissa, exponent = math.frexp(_reciprocal(spread))
     return math.ldexp(round(mantissa * 2**26), exponent - 26)

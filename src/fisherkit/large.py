@@ -68,12 +68,15 @@ class Plan:
     reason: str
 
 
-def plan(n: int, d: int, itemsize: int, basis: str, m: int | None, memory: int) -> Plan:
+def plan(
+    n: int, d: int, itemsize: int, basis: str, m: int | None, memory: int, beside: int = 0
+) -> Plan:
     """In memory where it fits, otherwise in blocks; centres are chosen if none are asked for.
 
-    ``itemsize`` is that of a copy of X that the path in memory would make, 0 if it makes none.
+    ``itemsize`` is that of a copy of X that the path in memory would make, 0 if it makes none;
+    ``beside`` counts the numbers for each row that it holds beside features and decomposition.
     """
-    copy = n * d * itemsize
+    copy = n * (d * itemsize + 8 * beside)
     if basis in ("auto", "full"):
         need = copy + 8 * _FULL_COPIES * n * n
         if need <= memory or basis == "full":
@@ -136,18 +139,10 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
     """Survey, width, centres, and the two passes; ``given`` are the centres if they are known."""
     m = request.plan.n_components
     assert m is not None
-    pool = max(_POOL * m, _LEAST_POOL) if request.plan.basis == "pivoted" else m
     rows.budget.require(*second_pass_numbers(m, d, rows.k))  # before any row is read
-    survey = Survey(1, race_seed(request.seed), d, rows.k, rows.describe)
-    least, one = (replace(survey, size=size).state_numbers for size in (0, 1))
-    affordable = int(_SAMPLE_SHARE * rows.budget.bytes / 8 - least) // (one - least)
-    survey = replace(survey, size=max(m, min(max(m + _PILOT, pool), affordable)))
-    seen = rows.sweep(survey)
-    if m > seen.rows:
-        raise ValueError(f"n_components={m} is more than the {seen.rows} rows of positive weight.")
-    sample = survey.drawn(seen)
+    sample, pool, seen = draw(request.plan, request.seed, rows, d)
     kernel = replace(request.kernel, gamma=_width(request, rows, sample, seen))
-    chosen = given or _choose(request, rows, kernel, sample.take(np.arange(min(pool, sample.size))))
+    chosen = given or pool.take(choose(request.plan, request.seed, kernel, pool, rows.reference))
     frequency = _array.like(chosen.frequency, rows.reference)
     centres = Centres.of(kernel, _array.like(chosen.X, rows.reference), frequency, request.penalty)
     # The luckiest rows may be the centres, whose leverage is higher than usual.
@@ -171,6 +166,22 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
         fitted,
         seen.highest - seen.lowest,
     )
+
+
+def draw(plan: Plan, seed: int, rows: Rows, d: int) -> tuple[Sample, Sample, Seen]:
+    """Survey the rows: a sample of them, those of it that may be centres, and what was seen."""
+    m = plan.n_components
+    assert m is not None
+    pool = max(_POOL * m, _LEAST_POOL) if plan.basis == "pivoted" else m
+    survey = Survey(1, race_seed(seed), d, rows.k, rows.describe)
+    least, one = (replace(survey, size=size).state_numbers for size in (0, 1))
+    affordable = int(_SAMPLE_SHARE * rows.budget.bytes / 8 - least) // (one - least)
+    survey = replace(survey, size=max(m, min(max(m + _PILOT, pool), affordable)))
+    seen = rows.sweep(survey)
+    if m > seen.rows:
+        raise ValueError(f"n_components={m} is more than the {seen.rows} rows of positive weight.")
+    sample = survey.drawn(seen)
+    return sample, sample.take(np.arange(min(pool, sample.size))), seen
 
 
 def block_of(sample: Sample, reference: Array) -> Block:
@@ -226,17 +237,17 @@ def _width(request: Request, rows: Rows, sample: Sample, seen: Seen) -> float | 
     return gamma
 
 
-def _choose(request: Request, rows: Rows, kernel: Kernel, pool: Sample) -> Sample:
-    """The centres, in the order of the data."""
-    m = request.plan.n_components
+def choose(plan: Plan, seed: int, kernel: Kernel, pool: Sample, reference: Array) -> np.ndarray:
+    """Which rows of the pool are the centres, in the order of the data."""
+    m = plan.n_components
     assert m is not None
-    if request.plan.basis == "random":
+    if plan.basis == "random":
         chosen = np.arange(min(m, pool.size))
     else:
-        block = block_of(pool, rows.reference)
+        block = block_of(pool, reference)
         gram = Gram(_array.widen(block.X), kernel)
         if not kernel.known_positive:
             basis.require_positive_diagonal(gram)
-        rng = np.random.RandomState(request.seed)
-        chosen = basis.choose_rows(request.plan.basis, m, gram, block.weights.v, rng)
-    return pool.take(chosen[np.argsort(pool.index[chosen])])
+        rng = np.random.RandomState(seed)
+        chosen = basis.choose_rows(plan.basis, m, gram, block.weights.v, rng)
+    return chosen[np.argsort(pool.index[chosen])]

@@ -8,12 +8,19 @@ With logits u and Platt's targets t, and rows weighted by shares that sum to one
 Calibration fits u = a z + b to centred scores z, with a in [1e-3, 1e6] and the sum of b over the
 classes zero. Two classes written as indicators have scores (1 +- f)/2, so that their logits differ
 by a z + (b_2 - b_1): the second formula then gives the first, slope for slope.
+
+Newton steps need sums over the rows only. `calibrate` and `stack` get them from a function
+``total(terms, ...)``, so that rows may be in one array, in blocks or on other machines (`Parts`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -46,8 +53,8 @@ class Calibration:
 class Likelihood:
     """The cross-entropy of logits (n, k, q): k = 1 for two classes, otherwise one for each.
 
-    ``target`` (n, k) are Platt's, ``share`` (n,) the weights of the rows, which sum to one, and
-    ``total`` is l.
+    ``target`` (n, k) are Platt's, ``share`` (n,) the weights of the rows, which sum to one over all
+    of them, and ``total`` is l.
     """
 
     target: Array
@@ -55,10 +62,14 @@ class Likelihood:
     total: float
 
     @classmethod
-    def of(cls, indicator: Array, weights: Weights) -> Likelihood:
-        target = platt_targets(indicator, weights)
+    def of(cls, indicator: Array, weights: Weights, classes: Weights | None = None) -> Likelihood:
+        """Rows that are part of a larger set come with the weights of its ``classes``: copies of
+        all rows of a class as the frequency, and their cost."""
+        copies = None if classes is None else classes.frequency
+        target = platt_targets(indicator, weights, copies)
         target = target[:, 1:] if target.shape[1] == 2 else target
-        return cls(target, weights.v / weights.mass, weights.total)
+        everything = weights if classes is None else classes
+        return cls(target, weights.v / everything.mass, everything.total)
 
     @property
     def prior(self) -> Array:
@@ -88,128 +99,217 @@ class Likelihood:
         gain, most = self.total * (prior - best), self.total * (prior - perfect)
         return gain < min(_NATS, 0.5 * most)
 
-    def calibrate(self, Z: Array) -> Calibration:
-        """Slopes and offsets of q members at once from centred scores Z (n, k, q).
-
-        Newton steps in (a, b), halved until they descend and cut short at the bounds of a, where
-        b alone may go on. They are invariant to the scale of Z; ten or so do.
-        """
-        xp = _array.namespace(Z)
-        Z = xp.where(xp.abs(Z) > _ROUNDING * _array.eps(Z), Z, xp.zeros_like(Z))
-        ones = xp.ones_like(Z[0, 0, :])
-        theta = xp.concat([SLOPE_BOUNDS[0] * ones[None, :], self.prior[:, None] * ones], axis=0)
-        fixed = self.share @ self.target, self._mean(xp.sum(self.target[:, :, None] * Z, axis=1))
-        # Saturated logits have no curvature, nor have scores that are all zero.
-        square = self._mean(xp.sum(Z * Z, axis=1))
-        damping = xp.concat(
-            [xp.where(square > 0, _DAMPING * square, ones)[None, :], 0 * theta[1:, :] + _DAMPING],
-            axis=0,
-        )
-        damping = damping.T[:, :, None] * _array.like(np.eye(theta.shape[0]), Z)
-        step, length, value, decrement = xp.zeros_like(theta), ones, ones * math.inf, ones
-        for _ in range(_MAX_STEPS):
-            trial = theta + length * step
-            new, gradient, hessian = self._derivatives(Z, trial, fixed)
-            better = (new <= value) | (decrement <= _CERTAIN)
-            fresh, longest, promise = _bounded_step(trial, gradient, hessian + damping)
-            theta, value = xp.where(better, trial, theta), xp.where(better, new, value)
-            step, length = xp.where(better, fresh, step), xp.where(better, longest, 0.5 * length)
-            decrement = xp.where(better, promise, decrement)
-            if bool(xp.all(decrement <= _CONVERGED)):
-                break
-        theta = theta + length * step
-        return Calibration(theta[0, :], theta[1:, :], value)
-
-    def _derivatives(
-        self, Z: Array, theta: Array, fixed: tuple[Array, Array]
-    ) -> tuple[Array, Array, Array]:
-        """N (q,), its gradient (1 + k, q) and Hessian (q, 1 + k, 1 + k) in (a, b)."""
-        xp = _array.namespace(Z)
-        k = Z.shape[1]
-        mean_target, target_score = fixed
-        a, b = theta[0, :], theta[1:, :]
-        norm, P = _log_normaliser(a * Z + b[None, :, :])
-        value = self._mean(norm) - a * target_score - mean_target @ b
-        PZ = P * Z
-        mean_P, mean_PZ = self._mean(P), self._mean(PZ)
-        gradient = xp.concat(
-            [(xp.sum(mean_PZ, axis=0) - target_score)[None, :], mean_P - mean_target[:, None]],
-            axis=0,
-        )
-        if k == 1:  # the formulas below with half of the passes over the data
-            spread = P - P * P
-            along = spread * Z
-            ab, bb = self._mean(along), self._mean(spread)
-            entries = [self._mean(along * Z), ab, ab, bb]
-            return value, gradient, xp.reshape(xp.concat(entries, axis=0).T, (-1, 2, 2))
-        score = xp.sum(PZ, axis=1)
-        aa = self._mean(xp.sum(PZ * Z, axis=1) - score * score)[None, :]
-        ab = mean_PZ - self._mean(P * score[:, None, :])
-        rows = [xp.concat([aa, ab], axis=0)]
-        for c in range(k):
-            bb = -self._mean(P[:, c : c + 1, :] * P)
-            # The sum of all offsets has no effect: a term along it makes the matrix regular.
-            bb = bb + 1.0
-            own = xp.concat([bb[:c, :], bb[c : c + 1, :] + mean_P[c, :], bb[c + 1 :, :]], axis=0)
-            rows.append(xp.concat([ab[c : c + 1, :], own], axis=0))
-        return value, gradient, xp.permute_dims(xp.stack(rows, axis=0), (2, 0, 1))
-
-    def _mean(self, values: Array) -> Array:
+    def mean(self, values: Array) -> Array:
         """Weighted mean over the first axis."""
         xp = _array.namespace(values)
         flat = xp.reshape(values, (values.shape[0], -1))
         return xp.reshape(self.share @ flat, values.shape[1:])
 
-    def stack(self, U: Array, omega: Array) -> tuple[Array, Array]:
-        """v (q,) and b_0 (k,) that minimise the loss of b_0 + sum_j v_j U_j + 0.05 |v - omega|^2.
+    def rows(self, some: slice) -> Likelihood:
+        """The share of some rows in the likelihood of all."""
+        return Likelihood(self.target[some, :], self.share[some], self.total)
 
-        Projected Newton steps from omega; U is (n, k, q).
-        """
-        xp = _array.namespace(U)
-        n, k, q = U.shape
-        ones = _array.like(np.tile(np.eye(k), (n, 1, 1)), U)
-        A = xp.concat([U, ones], axis=2)
-        pull = _array.like(2 * _SHRINK * (np.arange(q + k) < q), U)
-        ridge = np.zeros((q + k, q + k))
-        ridge[q:, q:] = k > 1  # as in `_derivatives`
-        ridge = _array.like(ridge + np.diag(_array.to_numpy(pull)), U)
-        home = xp.concat([omega, xp.zeros_like(U[0, :, 0])], axis=0)
-        bounded = pull > 0
 
-        def objective(x: Array) -> float:
-            shrink = 0.5 * float(xp.sum(pull * (x - home) ** 2))
-            return float(self.loss(xp.matmul(A, x)[:, :, None])[0]) + shrink
+class Parts(Protocol):
+    """The rows of a fit, cut in parts. A *column* holds an array (b, k, q) of each part.
 
-        x, value = home, objective(home)
-        for _ in range(_MAX_STEPS):
-            P = _log_normaliser(xp.matmul(A, x)[:, :, None])[1][:, :, 0]
-            pulled = xp.sum(P[:, :, None] * A, axis=1)
-            gradient = pull * (x - home) + self.share @ xp.sum(
-                (P - self.target)[:, :, None] * A, axis=1
-            )
-            H = ridge - pulled.T @ (self.share[:, None] * pulled)
-            for c in range(k):
-                H = H + A[:, c, :].T @ ((self.share * P[:, c])[:, None] * A[:, c, :])
-            free = xp.astype(~(bounded & (x <= 0) & (gradient > 0)), x.dtype)
-            H = H * free[:, None] * free[None, :] + xp.linalg.diagonal(H)[None, :] * (
-                _array.like(np.eye(q + k), U) * (1 - free)[None, :]
-            )
-            step = -xp.linalg.solve(H, (free * gradient)[:, None])[:, 0]
-            length = 1.0
-            while length > 1e-12:
-                trial = x + length * step
-                trial = xp.where(bounded & (trial < 0), xp.zeros_like(trial), trial)
-                new = objective(trial)
-                if new <= value + 4 * _array.eps(U) * abs(value):
-                    break
-                length /= 2
-            else:
+    ``terms(likelihood, arrays, ...)`` is called for each part with its `Likelihood` and its arrays
+    of the columns: `total` adds the tuples of arrays that it returns, `each` makes a column of what
+    it returns.
+    """
+
+    def total(
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
+    ) -> tuple[Array, ...]: ...
+
+    def each(
+        self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
+    ) -> Sequence[Any]: ...
+
+
+@dataclass(frozen=True)
+class LocalParts:
+    """Parts in the memory of this process; columns are lists of arrays."""
+
+    likelihoods: Sequence[Likelihood]
+
+    def total(
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
+    ) -> tuple[Array, ...]:
+        return add_up(self.map(terms, columns, arguments))
+
+    def each(
+        self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
+    ) -> list[Array]:
+        return list(self.map(terms, columns, arguments))
+
+    def map(
+        self, terms: Callable[..., Any], columns: Sequence[Any], arguments: Sequence[Any]
+    ) -> Iterable[Any]:
+        """The result of each part, in order."""
+        for position, likelihood in enumerate(self.likelihoods):
+            yield terms(likelihood, [column[position] for column in columns], *arguments)
+
+
+def add_up(results: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """Sums of the arrays in tuples, entry by entry."""
+    return reduce(lambda a, b: tuple(map(add, a, b)), results)
+
+
+def meaningful(Z: Array) -> Array:
+    """Centred scores with those below rounding set to zero: a slope would fit their noise."""
+    xp = _array.namespace(Z)
+    return xp.where(xp.abs(Z) > _ROUNDING * _array.eps(Z), Z, xp.zeros_like(Z))
+
+
+def calibrate(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration:
+    """Slopes and offsets of q members at once from a column of (`meaningful`) centred scores.
+
+    Newton steps in (a, b), halved until they descend and cut short at the bounds of a, where
+    b alone may go on. They are invariant to the scale of the scores; ten or so do.
+    """
+    *fixed, square = parts.total(_score_sums, [scores])
+    xp = _array.namespace(square)
+    ones = xp.ones_like(square)
+    theta = xp.concat([SLOPE_BOUNDS[0] * ones[None, :], prior[:, None] * ones], axis=0)
+    # Saturated logits have no curvature, nor have scores that are all zero.
+    damping = xp.concat(
+        [xp.where(square > 0, _DAMPING * square, ones)[None, :], 0 * theta[1:, :] + _DAMPING],
+        axis=0,
+    )
+    damping = damping.T[:, :, None] * _array.like(np.eye(theta.shape[0]), square)
+    step, length, value, decrement = xp.zeros_like(theta), ones, ones * math.inf, ones
+    for _ in range(_MAX_STEPS):
+        trial = theta + length * step
+        new, gradient, hessian = _derivatives(
+            parts.total(_logit_sums, [scores], trial), trial, *fixed
+        )
+        better = (new <= value) | (decrement <= _CERTAIN)
+        fresh, longest, promise = _bounded_step(trial, gradient, hessian + damping)
+        theta, value = xp.where(better, trial, theta), xp.where(better, new, value)
+        step, length = xp.where(better, fresh, step), xp.where(better, longest, 0.5 * length)
+        decrement = xp.where(better, promise, decrement)
+        if bool(xp.all(decrement <= _CONVERGED)):
+            break
+    theta = theta + length * step
+    return Calibration(theta[0, :], theta[1:, :], value)
+
+
+def _score_sums(rows: Likelihood, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Means of the targets (k,), of targets times scores (q,) and of squared scores (q,)."""
+    (Z,) = arrays
+    xp = _array.namespace(Z)
+    fitted = rows.mean(xp.sum(rows.target[:, :, None] * Z, axis=1))
+    return rows.share @ rows.target, fitted, rows.mean(xp.sum(Z * Z, axis=1))
+
+
+def _logit_sums(rows: Likelihood, arrays: Sequence[Array], theta: Array) -> tuple[Array, ...]:
+    """Means over rows at logits a z + b with probabilities p, and pz the sum of p z over classes:
+    the log normaliser (q,), p (k, q), p z (k, q), and the entries aa (q,), ab (k, q) and bb
+    (k, k, q) of the Hessian, the latter but for the diagonal mean of p where there are classes."""
+    (Z,) = arrays
+    xp = _array.namespace(Z)
+    norm, P = _log_normaliser(theta[0, :] * Z + theta[1:, :][None, :, :])
+    PZ = P * Z
+    sums = rows.mean(norm), rows.mean(P), rows.mean(PZ)
+    if Z.shape[1] == 1:  # the formulas below with half of the passes over the data
+        spread = P - P * P
+        along = spread * Z
+        return *sums, rows.mean(along * Z)[0, :], rows.mean(along), rows.mean(spread)[None, :, :]
+    score = xp.sum(PZ, axis=1)
+    aa = rows.mean(xp.sum(PZ * Z, axis=1) - score * score)
+    ab = sums[2] - rows.mean(P * score[:, None, :])
+    bb = xp.stack([-rows.mean(P[:, c : c + 1, :] * P) for c in range(Z.shape[1])], axis=0)
+    return *sums, aa, ab, bb
+
+
+def _derivatives(
+    sums: tuple[Array, ...], theta: Array, mean_target: Array, target_score: Array
+) -> tuple[Array, Array, Array]:
+    """N (q,), its gradient (1 + k, q) and Hessian (q, 1 + k, 1 + k) in (a, b)."""
+    norm, P, PZ, aa, ab, bb = sums
+    xp = _array.namespace(norm)
+    k = P.shape[0]
+    value = norm - theta[0, :] * target_score - mean_target @ theta[1:, :]
+    slope = (xp.sum(PZ, axis=0) - target_score)[None, :]
+    gradient = xp.concat([slope, P - mean_target[:, None]], axis=0)
+    if k > 1:
+        # The sum of all offsets has no effect: a term along it makes the matrix regular.
+        bb = bb + 1.0 + P[:, None, :] * _array.like(np.eye(k), P)[:, :, None]
+    top = xp.concat([aa[None, None, :], ab[None, :, :]], axis=1)
+    hessian = xp.concat([top, xp.concat([ab[:, None, :], bb], axis=1)], axis=0)
+    return value, gradient, xp.permute_dims(hessian, (2, 0, 1))
+
+
+def stack(parts: Parts, columns: Sequence[Any], omega: Array, k: int) -> tuple[Array, Array]:
+    """v (q,) and b_0 (k,) that minimise the loss of b_0 + sum_j v_j U_j + 0.05 |v - omega|^2.
+
+    Projected Newton steps from omega; the logits U_j of the members are those of all ``columns``.
+    """
+    xp = _array.namespace(omega)
+    q = omega.shape[0]
+    pull = _array.like(2 * _SHRINK * (np.arange(q + k) < q), omega)
+    ridge = np.zeros((q + k, q + k))
+    ridge[q:, q:] = k > 1  # as in `_derivatives`
+    ridge = _array.like(ridge + np.diag(_array.to_numpy(pull)), omega)
+    home = xp.concat([omega, _array.zeros((k,), omega)], axis=0)
+    bounded = pull > 0
+
+    def objective(x: Array) -> float:
+        shrink = 0.5 * float(xp.sum(pull * (x - home) ** 2))
+        return float(parts.total(_stacked_loss, columns, x)[0]) + shrink
+
+    x, value = home, objective(home)
+    for _ in range(_MAX_STEPS):
+        gradient, H = parts.total(_stacked_derivatives, columns, x)
+        gradient, H = gradient + pull * (x - home), H + ridge
+        free = xp.astype(~(bounded & (x <= 0) & (gradient > 0)), x.dtype)
+        H = H * free[:, None] * free[None, :] + xp.linalg.diagonal(H)[None, :] * (
+            _array.like(np.eye(q + k), omega) * (1 - free)[None, :]
+        )
+        step = -xp.linalg.solve(H, (free * gradient)[:, None])[:, 0]
+        length = 1.0
+        while length > 1e-12:
+            trial = x + length * step
+            trial = xp.where(bounded & (trial < 0), xp.zeros_like(trial), trial)
+            new = objective(trial)
+            if new <= value + 4 * _array.eps(omega) * abs(value):
                 break
-            moved = float(xp.max(xp.abs(trial - x)))
-            x, value = trial, new
-            if moved <= 1e-12:
-                break
-        return x[:q], x[q:]
+            length /= 2
+        else:
+            break
+        moved = float(xp.max(xp.abs(trial - x)))
+        x, value = trial, new
+        if moved <= 1e-12:
+            break
+    return x[:q], x[q:]
+
+
+def _stacked(arrays: Sequence[Array]) -> Array:
+    """Logits of the members, and a unit vector for each offset; (b, k, q + k)."""
+    xp = _array.namespace(*arrays)
+    n, k = arrays[0].shape[:2]
+    return xp.concat([*arrays, _array.like(np.tile(np.eye(k), (n, 1, 1)), arrays[0])], axis=2)
+
+
+def _stacked_loss(rows: Likelihood, arrays: Sequence[Array], x: Array) -> tuple[Array]:
+    logits = _array.namespace(x).matmul(_stacked(arrays), x)
+    return (rows.loss(logits[:, :, None])[0],)
+
+
+def _stacked_derivatives(
+    rows: Likelihood, arrays: Sequence[Array], x: Array
+) -> tuple[Array, Array]:
+    """Gradient and Hessian of the loss in the weights of all members and the offsets."""
+    xp = _array.namespace(x)
+    A = _stacked(arrays)
+    P = _log_normaliser(xp.matmul(A, x)[:, :, None])[1][:, :, 0]
+    gradient = rows.share @ xp.sum((P - rows.target)[:, :, None] * A, axis=1)
+    pulled = xp.sum(P[:, :, None] * A, axis=1)
+    H = -pulled.T @ (rows.share[:, None] * pulled)
+    for c in range(A.shape[1]):
+        H = H + A[:, c, :].T @ ((rows.share * P[:, c])[:, None] * A[:, c, :])
+    return gradient, H
 
 
 def _log_normaliser(U: Array) -> tuple[Array, Array]:

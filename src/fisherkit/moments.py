@@ -46,6 +46,7 @@ _POWER_STEPS = 8  # of the power iterations that estimate a condition number
 _MANY = 2048  # centres from which on pivots are sought among the leading ones only
 _LOSS = 256.0  # factor of the (worst) error that solving for fewer pivots may cost
 _PLAIN = 1e-10  # error of the features that saves solving for pivots again in pass 2
+_ORIGIN_ROWS = 2048  # whose mean moments are taken about
 _FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 64, 128, ..., m
 
 
@@ -222,10 +223,20 @@ class FirstPass:
     """Pass 1: the moments of the features. ``origin`` (m,) is about the mean of F, or 0."""
 
     on_host: ClassVar[bool] = False
+    title: ClassVar[str] = "pass 1"
 
     centres: Centres
     origin: Array | None
     n_targets: int
+
+    @classmethod
+    def about(cls, centres: Centres, some: Array, n_targets: int, bias: str) -> FirstPass:
+        """For a free bias, about the mean of F over ``some`` rows, a sample of all."""
+        if bias != "free":
+            return cls(centres, None, n_targets)
+        some = some[: min(_ORIGIN_ROWS, some.shape[0]), :]
+        origin = _array.namespace(some).mean(centres.block(some), axis=0)
+        return cls(centres, origin, n_targets)
 
     @property
     def row_numbers(self) -> int:

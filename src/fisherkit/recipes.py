@@ -80,8 +80,10 @@ class Recipe:
             if method != "bayes":
                 parameters["basis"] = "random"
         if max_memory is not None:
-            if method != "fisher":
-                raise RecipeError(f"method {method} cannot fit in blocks of rows; fisher can.")
+            if method not in ("fisher", "committee"):
+                raise RecipeError(
+                    f"method {method} cannot fit in blocks of rows; fisher and committee can."
+                )
             parameters["max_memory"] = max_memory
         parameters["random_state"] = seed
         search = method in _SEARCHED and kernel not in ("linear", "cosine", "additive_chi2")

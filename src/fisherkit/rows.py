@@ -9,7 +9,7 @@ checks the rows, measures them, and draws a sample, reading X only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -21,6 +21,7 @@ from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.kernels import fingerprints, race
 from fisherkit.moments import Block
+from fisherkit.progress import Meter
 from fisherkit.weights import Weights
 
 LEAST_ROWS = 16  # of a block: a budget that does not hold them is refused
@@ -33,10 +34,14 @@ class Pass(Protocol):
     """What is summed up in one sweep over the rows. Picklable, so that it can travel.
 
     ``on_host`` says that it runs in NumPy whatever X is; ``row_numbers`` and ``state_numbers`` say
-    how many floats are alive for each row of a block and for each worker.
+    how many floats are alive for each row of a block and for each worker; ``title`` names the pass
+    to users.
     """
 
     on_host: ClassVar[bool]
+
+    @property
+    def title(self) -> str: ...
 
     @property
     def row_numbers(self) -> int: ...
@@ -68,8 +73,9 @@ class Budget:
         least = 8 * (state_numbers + LEAST_ROWS * row_numbers)
         if least > self.bytes:
             raise ValueError(
-                f"max_memory={self.bytes} bytes is smaller than one block: {LEAST_ROWS} rows and "
-                f"the sums over them take {least} bytes. Raise max_memory, or lower n_components."
+                f"max_memory leaves {self.bytes} bytes, which is smaller than one block: "
+                f"{LEAST_ROWS} rows and the sums over them take {least} bytes. Raise max_memory, "
+                "or lower n_components."
             )
 
 
@@ -175,14 +181,21 @@ class LocalRows:
         elements = min(size * step.row_numbers, _array.preferred_elements(where))
         slices = list(_array.row_blocks(self.n, step.row_numbers, elements))
         workers = min(workers, len(slices))
-        if workers <= 1:
-            return _accumulate(step, (self.block(rows) for rows in slices))
-        stop = threading.Event()
+        stop, meter = threading.Event(), Meter(step.title, self.n)
 
         def work(first: int) -> Any:
-            mine = slices[first::workers]
-            return _accumulate(step, (self.block(rows) for rows in mine if not stop.is_set()))
+            state = step.begin()
+            for rows in slices[first::workers]:
+                if stop.is_set():
+                    break
+                block = self.block(rows)
+                if block.Y.shape[0]:
+                    step.add(state, block)
+                meter.advance(rows.stop - rows.start)
+            return state
 
+        if workers == 1:
+            return work(0)
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
             try:
                 futures = [pool.submit(work, first) for first in range(workers)]
@@ -197,12 +210,36 @@ class LocalRows:
         return total
 
 
-def _accumulate(step: Pass, blocks: Iterator[Block]) -> Any:
-    state = step.begin()
-    for block in blocks:
-        if block.Y.shape[0]:
+@dataclass(frozen=True)
+class Together:
+    """Several passes in one sweep, which reads every block once; the state is a list of theirs."""
+
+    on_host: ClassVar[bool] = False
+
+    steps: Sequence[Pass]
+
+    @property
+    def title(self) -> str:
+        many = len(self.steps) > 1
+        return self.steps[0].title + (f", {len(self.steps)} widths" if many else "")
+
+    @property
+    def row_numbers(self) -> int:
+        return max(step.row_numbers for step in self.steps)
+
+    @property
+    def state_numbers(self) -> int:
+        return sum(step.state_numbers for step in self.steps)
+
+    def begin(self) -> list[Any]:
+        return [step.begin() for step in self.steps]
+
+    def add(self, states: list[Any], block: Block) -> None:
+        for step, state in zip(self.steps, states, strict=True):
             step.add(state, block)
-    return state
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        return [step.merge(*pair) for step, *pair in zip(self.steps, a, b, strict=True)]
 
 
 def blas_threads() -> int:
@@ -272,15 +309,20 @@ class Seen:
     sample: Sample | None = None
     rows: int = 0
     weight: float = 0.0
-    mean: float = 0.0
-    scatter: float = 0.0
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    scatter: np.ndarray = field(default_factory=lambda: np.zeros(1))
     lowest: np.ndarray = field(default_factory=lambda: np.empty(0))
     highest: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
+    def variances(self) -> np.ndarray:
+        """Weighted variance of each feature; (d,)."""
+        return self.scatter / self.weight
+
+    @property
     def variance(self) -> float:
         """Weighted variance over all entries of X."""
-        return self.scatter / self.weight
+        return float(np.mean(self.variances) + np.var(self.mean))
 
 
 @dataclass(frozen=True)
@@ -292,6 +334,7 @@ class Survey:
     """
 
     on_host: ClassVar[bool] = True
+    title: ClassVar[str] = "survey"
 
     size: int
     seed: int
@@ -315,9 +358,8 @@ class Survey:
         values = self._checked(X, block.index)
         w = np.asarray(_array.to_numpy(block.weights.frequency), dtype=np.float64)
         weight = float(w.sum())
-        d = X.shape[1]
-        mean = float(np.sum(w @ values)) / (weight * d)
-        scatter = float(w @ np.einsum("ij,ij->i", values - mean, values - mean)) / d
+        mean = w @ values / weight
+        scatter = w @ (values - mean) ** 2
         this = Seen(None, len(X), weight, mean, scatter, values.min(axis=0), values.max(axis=0))
         self._combine(seen, this)
         key = fingerprints(values)
@@ -363,8 +405,9 @@ class Survey:
             seen.lowest, seen.highest = this.lowest, this.highest
         total = seen.weight + this.weight
         gap = this.mean - seen.mean
-        seen.scatter += this.scatter + gap * gap * seen.weight * this.weight / total
-        seen.mean += gap * this.weight / total
+        between = gap * gap * (seen.weight * this.weight / total)
+        seen.scatter = seen.scatter + this.scatter + between
+        seen.mean = seen.mean + gap * (this.weight / total)
         seen.weight, seen.rows = total, seen.rows + this.rows
         seen.lowest = np.minimum(seen.lowest, this.lowest)
         seen.highest = np.maximum(seen.highest, this.highest)

@@ -12,10 +12,14 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from fisherkit import _array, coding, validation
 from fisherkit._array import Array
+from fisherkit.calibrate import probabilities
+from fisherkit.committee import Pricing
+from fisherkit.committee_rows import LocalScores, fit_committee
 from fisherkit.criteria import CRITERIA
 from fisherkit.large import LargeFit, Plan, Request, all_residuals, fit_large, memory_budget
+from fisherkit.likelihood import Likelihood
 from fisherkit.ridge import Residuals
-from fisherkit.rows import Budget, LocalRows, read_rows
+from fisherkit.rows import Budget, LocalRows, Sample, read_rows
 from fisherkit.weights import Weights
 
 
@@ -41,8 +45,9 @@ def require_streamable(model: Any, reason: str) -> None:
     """Refuse what needs every row at once, before any row is read."""
     criterion = getattr(model, "criterion", "press")
     trouble = None
-    if model.cv is not None:
-        trouble = f"cv={model.cv!r}: folds need every row at once; leave cv=None"
+    cv = getattr(model, "cv", None)
+    if cv is not None:
+        trouble = f"cv={cv!r}: folds need every row at once; leave cv=None"
     elif callable(criterion):
         trouble = (
             f"criterion={criterion!r}: a callable needs every decision at once; use one of "
@@ -91,7 +96,10 @@ def labelled(
     y = checked_targets(X, y, classifier=True)
     frequency, kept = frequencies(X, sample_weight, reference)
     everything = len(kept) == X.shape[0]
-    some = y if everything else y[kept]
+    some = y
+    if not everything:
+        numpy = _array.is_numpy(y)  # labels may be texts
+        some = y[kept] if numpy else _array.namespace(y).take(y, _array.indices(kept, y), axis=0)
     classes, index = coding.encode(some, reference)
     validation.several_classes(model, classes)
     present = _array.namespace(frequency).take(frequency, _array.indices(kept, frequency), axis=0)
@@ -156,6 +164,34 @@ def fit_regressor(model: Any, plan: Plan, X: Any, y: Any, sample_weight: Any) ->
     return model
 
 
+def fit_members(model: Any, plan: Plan, X: Any, y: Any, sample_weight: Any) -> Any:
+    """`FisherCommitteeClassifier.fit` on row blocks."""
+    reference, X = _begin(model, X)
+    data = labelled(model, X, y, sample_weight, model.class_weight, reference)
+    n_classes = data.classes.shape[0]
+    Y = coding.targets(data.index, n_classes, reference)
+    likelihood = Likelihood.of(coding.indicators(data.index, n_classes, reference), data.weights)
+    budget = Budget(memory_budget(model.max_memory, Y))
+    rows = LocalRows(X, Y, data.weights.frequency, data.weights.cost, budget)
+    parts = LocalScores.of(rows, likelihood)
+    pricing = Pricing(
+        parts, likelihood, data.weights.mean(Y), model.combine, model.min_weight, parts.limit
+    )
+    given = _given(model, plan, rows)
+    fit = fit_committee(model._asked(plan), parts.rows, parts, pricing, X.shape[1], given)
+    validation.mention_spreads(fit.spread)
+    model.classes_ = data.classes
+    model._store_committee(fit.committee, fit.pool, fit.places)
+    xp = _array.namespace(Y)
+    logits = xp.concat(fit.committee.logits, axis=0)
+    absent = _dropped(X, data.kept)
+    if absent is not None:
+        inside = xp.take(logits, _array.indices(data.kept, logits), axis=0)
+        logits = interleave(inside, model._raw_scores(absent), data.kept)
+    model.loo_proba_ = probabilities(logits, 1.0)
+    return model
+
+
 def _begin(model: Any, X: Any) -> tuple[Array, Any]:
     """Forget earlier fits and note the columns of X; the reference array, and X by rows."""
     model._forget()
@@ -169,15 +205,20 @@ def _fit_local(
     """Fit to rows on this machine; residuals of the rows of positive weight."""
     budget = Budget(memory_budget(model.max_memory, Y))
     rows = LocalRows(X, Y, weights.frequency, weights.cost, budget)
-    given = None
-    if asked.plan.basis == "given":
-        given = rows.sample_of(np.asarray(_array.to_numpy(model.basis)))
-        if np.any(given.frequency == 0):
-            row = given.index[given.frequency == 0][0]
-            raise ValueError(f"basis names row {row}, whose sample_weight is 0.")
-    fit = fit_large(asked, rows, X.shape[1], given)
+    fit = fit_large(asked, rows, X.shape[1], _given(model, asked.plan, rows))
     validation.mention_spreads(fit.spread)
     return fit, all_residuals(fit, rows)
+
+
+def _given(model: Any, plan: Plan, rows: LocalRows) -> Sample | None:
+    """The centres that the user has named by their rows."""
+    if plan.basis != "given":
+        return None
+    given = rows.sample_of(np.asarray(_array.to_numpy(model.basis)))
+    if np.any(given.frequency == 0):
+        row = given.index[given.frequency == 0][0]
+        raise ValueError(f"basis names row {row}, whose sample_weight is 0.")
+    return given
 
 
 def _dropped(X: Any, kept: np.ndarray) -> Array | None:
