@@ -114,7 +114,7 @@ class Decomposer:
         canonical = Canonical.from_features(features.Z, weights, bias, lift=features.lift)
         return Decomposed(canonical, features.rows, method)
 
-    def _low_rank(self, gram: Gram, budget: Budget, loose: Budget) -> Decomposed | None:
+    def _low_rank(self, gram: Gram, budget: Budget, loose: Budget | None) -> Decomposed | None:
         """The low-rank form, or ``None`` where the rank is not low or K is not what it seems."""
         weights, penalty = self.design.weights, self.design.penalty
         rng = np.random.RandomState(self.design.seed)
