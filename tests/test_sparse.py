@@ -460,6 +460,24 @@ def test_above_one_all_columns_are_kept_and_the_gradient_vanishes(q, k):
             assert np.linalg.norm(inside, axis=1).max() <= 1e-8 * largest
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("width", [0.3, 1.0, 20.0])
+def test_leaving_a_factorised_support_equals_factorising_again(seed, width, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, lam = rng.standard_normal((40, 2)), 0.05
+    D = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / width)
+    H, C = D.T @ D, D.T @ np.sign(X[:, :1] + rng.standard_normal((40, 1)))
+    start = 0.1 * np.sign(C)
+    again = descent.descend_binary(H, C, lam, start)
+    monkeypatch.setattr(descent, "_LARGE", 0)
+    left, w = descent.descend_binary(H, C, lam, start)
+    assert len(left) < 40  # some have left
+    gradient = C[left] - H[np.ix_(left, left)] @ w
+    np.testing.assert_allclose(gradient, lam * np.sign(w), rtol=1e-6)
+    np.testing.assert_array_equal(left, again[0])
+    np.testing.assert_allclose(w, again[1], rtol=1e-6, atol=1e-6 * np.abs(w).max())
+
+
 @pytest.mark.parametrize("k", [1, 2, 4])
 @pytest.mark.parametrize("q", [0.5, 1.0, 1.5])
 def test_the_newton_step_is_that_of_the_full_hessian(q, k):

@@ -18,6 +18,7 @@ STATIONARY = 1e-11  # relative gradient, or distance to the minimum, that iterat
 EQUAL = 1e-11  # relative distance at which columns, or their correlations, are equal
 PATIENCE = 5  # Newton steps that lower neither J nor its gradient
 _JITTERS = (1e-13, 1e-11, 1e-8)  # of the largest element of H: Gaussian columns nearly repeat
+_LARGE = 100  # rows from which a factorisation costs more than a few solutions
 _ENTRIES = 8  # columns that enter between two descents
 
 Rows = tuple[Array, Array]  # which rows of A are not zero, and these rows
@@ -61,31 +62,52 @@ def descend_binary(H: Array, C: Array, lam: float, A: Array) -> Rows:
 
     With signs given, H w = c - lam sign(w). The step there ends where the first coefficient reaches
     zero; that one leaves. The jitter of H is made up for by the next step.
+
+    A large H is factorised once: the step that leaves the coefficients ``gone`` at zero is x - V m,
+    where Hx is the residual, V (s, g) has their columns of H^-1, and V[gone] m = x[gone].
     """
-    w, sign = A[:, 0], np.sign(A[:, 0])
-    aim = C[:, 0] - lam * sign
-    left, top, before, idle, R = np.arange(len(w)), H.max(initial=0.0), np.inf, 0, None
-    while len(w) and idle < PATIENCE:
+    w, sign, left = A[:, 0], np.sign(A[:, 0]), np.arange(len(A))
+    aim, top = C[:, 0] - lam * sign, H.max(initial=0.0)
+    gone: list[int] = []
+    V, R, before, idle = np.empty((len(w), 0)), None, np.inf, 0
+    while len(gone) < len(w) and idle < PATIENCE:
         residual = aim - H @ w
+        if gone:
+            residual[gone] = 0.0
         worst, noise = np.abs(residual).max(), 4 * EPS * top * np.abs(w).sum()
         stuck = worst > 0.5 * before
         if worst <= max(STATIONARY * lam, noise) or (stuck and worst <= KKT * lam):
             break
+        if gone and (stuck or len(w) < _LARGE):  # stuck: perhaps for want of digits in V
+            keep = sign.nonzero()[0]
+            left, w, sign, aim, residual = (x[keep] for x in (left, w, sign, aim, residual))
+            H, R, V, gone = corner(H, keep), None, np.empty((len(keep), 0)), []
         R = cholesky(H, _JITTERS[0] * top) if R is None else R
         step = solve(R, residual)
+        if gone:
+            if V.shape[1] < len(gone):
+                unit = np.zeros((len(w), 1))
+                unit[gone[-1]] = 1.0
+                V = np.hstack([V, solve(R, unit)])
+            _, m, info = lapack.dposv(V[gone], step[gone])
+            if info:
+                before = 0.0
+                continue
+            step -= V @ m
+            step[gone] = 0.0
         if stuck:  # H is smaller than its jitter along this step: go as far as H alone would
             step *= residual @ step / max(step @ (H @ step), EPS * (residual @ step))
-        crossed = ((w + step) * sign <= 0).nonzero()[0]
+        crossed = ((w + step) * sign <= np.abs(sign) - 1).nonzero()[0]  # none that is gone
         if not len(crossed):
             w, before, idle = w + step, min(before, worst), idle + stuck
             continue
         t = w[crossed] / -step[crossed]
         first = t.argmin()
         w, before, idle = w + t[first] * step, np.inf, 0
-        keep = (np.arange(len(w)) != crossed[first]).nonzero()[0]
-        left, w, sign, aim = left[keep], w[keep], sign[keep], aim[keep]
-        H, R = corner(H, keep), None
-    return left, w[:, None]
+        gone.append(int(crossed[first]))
+        w[gone[-1]] = sign[gone[-1]] = 0.0
+    keep = sign.nonzero()[0]
+    return left[keep], w[keep, None]
 
 
 def descend_group(H: Array, C: Array, lam: float, A: Array) -> Rows:
