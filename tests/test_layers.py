@@ -16,8 +16,8 @@ LAYERS = [
     ["canonical", "ridge", "moments"],
     ["criteria", "decompose", "evidence"],
     [
-        *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners", "climb"),
-        *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
+        *("select", "tune", "calibrate", "descent", "sparse", "forward", "crossfit", "learners"),
+        *("climb", "bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
         *("rows", "large", "committee_rows", "dask_rows"),
         *("relabel", "influence", "conformal"),
     ],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
-from fisherkit import sparse
+from fisherkit import descent, sparse
 from fisherkit.sparse import LeastSquares, lasso_path, mm, solve_path
 
 SEEDS = [0, 1, 2]
@@ -324,7 +324,7 @@ def test_one_target_among_several_is_the_binary_problem(seed, q, monkeypatch):
         np.testing.assert_array_equal(ours.support, theirs.support)
         np.testing.assert_allclose(ours.coef[:, 1:], theirs.coef, rtol=1e-7)
         assert not ours.coef[:, 0].any()
-    monkeypatch.setattr(sparse, "_descend_binary", sparse._descend_group)
+    monkeypatch.setattr(descent, "descend_binary", descent.descend_group)
     for ours, theirs in zip(solve_path(binary, rhos, q), reference, strict=True):
         np.testing.assert_array_equal(ours.support, theirs.support)
         np.testing.assert_allclose(ours.coef, theirs.coef, rtol=1e-7)
@@ -460,6 +460,24 @@ def test_above_one_all_columns_are_kept_and_the_gradient_vanishes(q, k):
             assert np.linalg.norm(inside, axis=1).max() <= 1e-8 * largest
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("width", [0.3, 1.0, 20.0])
+def test_leaving_a_factorised_support_equals_factorising_again(seed, width, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X, lam = rng.standard_normal((40, 2)), 0.05
+    D = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / width)
+    H, C = D.T @ D, D.T @ np.sign(X[:, :1] + rng.standard_normal((40, 1)))
+    start = 0.1 * np.sign(C)
+    again = descent.descend_binary(H, C, lam, start)
+    monkeypatch.setattr(descent, "_LARGE", 0)
+    left, w = descent.descend_binary(H, C, lam, start)
+    assert len(left) < 40  # some have left
+    gradient = C[left] - H[np.ix_(left, left)] @ w
+    np.testing.assert_allclose(gradient, lam * np.sign(w), rtol=1e-6)
+    np.testing.assert_array_equal(left, again[0])
+    np.testing.assert_allclose(w, again[1], rtol=1e-6, atol=1e-6 * np.abs(w).max())
+
+
 @pytest.mark.parametrize("k", [1, 2, 4])
 @pytest.mark.parametrize("q", [0.5, 1.0, 1.5])
 def test_the_newton_step_is_that_of_the_full_hessian(q, k):
@@ -472,7 +490,11 @@ def test_the_newton_step_is_that_of_the_full_hessian(q, k):
         own = lam * q * n ** (q - 2) * (np.eye(k) + (q - 2) * np.outer(a, a) / n**2)
         hessian[j * k : (j + 1) * k, j * k : (j + 1) * k] += own
     assert np.linalg.eigvalsh(hessian)[0] > 0
-    newton, plain = sparse._steps(H, A, F, lam, q)
+    curve = lam * q * np.linalg.norm(A, axis=1) ** (q - 2)
+    newton, plain = descent.steps(H, A, F, curve, q, convex=True)
     np.testing.assert_allclose(newton.ravel(), -np.linalg.solve(hessian, F.ravel()), rtol=1e-8)
-    M = H + lam * q * np.diag(np.linalg.norm(A, axis=1) ** (q - 2))
-    np.testing.assert_allclose(plain, -np.linalg.solve(M, F), rtol=1e-8)
+    np.testing.assert_allclose(plain, -np.linalg.solve(H + np.diag(curve), F), rtol=1e-8)
+    (alone,) = descent.steps(H, A, F, curve, q, convex=False)
+    np.testing.assert_array_equal(alone, plain)
+    second = F.ravel() @ hessian @ F.ravel()
+    assert descent.bend(H, A, F, curve, q) == pytest.approx(second, rel=1e-10)

@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from fisherkit._array import row_blocks
 from fisherkit.weights import Weights
@@ -86,6 +86,11 @@ class ForwardPath:
     Y: np.ndarray = field(repr=False)
     weights: Weights = field(repr=False)
 
+    @functools.cached_property
+    def mean(self) -> np.ndarray:
+        """The bias alone, (k,)."""
+        return self.weights.mean(self.Y)
+
     def coefficients(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """coef (size, k), intercept (k,) of f(x) = k(x, order[:size])' coef + intercept.
 
@@ -93,13 +98,13 @@ class ForwardPath:
         """
         coef = self.gamma[:size]
         if size:
-            coef = solve_triangular(self.A[:size, :size], coef, unit_diagonal=True)
-        return coef, self.weights.mean(self.Y) - self.means[:size] @ coef
+            coef = lapack.dtrtrs(self.A[:size, :size], coef, unitdiag=1)[0]
+        return coef, self.mean - self.means[:size] @ coef
 
     def loo_scores(self, size: int) -> np.ndarray:
         """Left-out scores (n, k) of the prefix, conditional on the selection; O(n size k)."""
         terms = (self.W[:size] / self.weights.root).T
-        residual = self.Y - self.weights.mean(self.Y) - terms @ self.gamma[:size]
+        residual = self.Y - self.mean - terms @ self.gamma[:size]
         leverage = 1 / self.weights.mass + terms**2 @ (1 / (self.kappa + self.ridge)[:size])
         beta = 1 - self.weights.delta[:, None] * leverage[:, None]
         left_out = self.Y - residual / np.maximum(beta, _SATURATED)
@@ -111,9 +116,8 @@ def prefix_scores(path: ForwardPath, K_new: np.ndarray) -> np.ndarray:
 
     W_new = (K_new - means) A^-1, then running sums of its columns times gamma; O(m T (T + k)).
     """
-    mean = path.weights.mean(path.Y)
-    scores = np.empty((len(path.order) + 1, len(K_new), len(mean)))
-    scores[0] = mean
+    scores = np.empty((len(path.order) + 1, len(K_new), len(path.mean)))
+    scores[0] = path.mean
     if len(path.order):
         W = solve_triangular(path.A, (K_new - path.means).T, trans="T", unit_diagonal=True)
         np.multiply(W[:, :, None], path.gamma[:, None, :], out=scores[1:])
@@ -189,7 +193,7 @@ def update_ridge(path: ForwardPath, size: int, *, iterations: int = 10) -> Forwa
     """
     W, kappa, ridge = path.W[:size], path.kappa[:size], path.ridge[:size]
     projection = path.gamma[:size] * (kappa + ridge)[:, None]
-    target = (path.Y - path.weights.mean(path.Y)).T * path.weights.root
+    target = (path.Y - path.mean).T * path.weights.root
     for _ in range(iterations):
         rho, gamma = kappa / (kappa + ridge), projection / (kappa + ridge)[:, None]
         noise = np.sum((target - gamma.T @ W) ** 2) / max(path.weights.total - 1 - rho.sum(), 1.0)

@@ -24,30 +24,38 @@ second derivative along A_j is negative. `solve_path` starts from an exact lasso
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
 from fisherkit._array import Array
+from fisherkit.descent import (
+    EPS,
+    EQUAL,
+    KKT,
+    PATIENCE,
+    STATIONARY,
+    bend,
+    cholesky,
+    corner,
+    norms,
+    objective,
+    rounding,
+    scale,
+    solve,
+    solve_small,
+    steps,
+)
 from fisherkit.kernels import repeated_columns
 
-_EPS = float(np.finfo(np.float64).eps)
-_KKT = 1e-9  # relative violation of the optimality conditions that is accepted
-_STATIONARY = 1e-11  # relative gradient, or distance to the minimum, that iterations aim at
 _SLACK = 1e-13  # relative rounding of J
-_EQUAL = 1e-11  # relative distance at which columns, or their correlations, are equal
-_JITTERS = (1e-13, 1e-11, 1e-8)  # of the largest element of H: Gaussian columns nearly repeat
 _ALL_ROWS = 1024  # up to this width, H is computed whole
 _NEAR = 128  # columns beside the support that a working set holds at least
-_ENTRIES = 8  # columns that enter between two descents
-_PATIENCE = 5  # Newton steps that lower neither J nor its gradient
 _VANISHING = 0.1  # of the lower bound: from here (8) takes a row to zero for good
 
 Rhos = Sequence[float]
-Rows = tuple[Array, Array]  # which rows of A are not zero, and these rows
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ class GramRows:
         return self._H[index]
 
     def block(self, index: Array) -> Array:
-        return self.rows(index)[:, index] if self._H is None else self._H[index[:, None], index]
+        return self.rows(index)[:, index] if self._H is None else corner(self._H, index)
 
 
 @dataclass(frozen=True)
@@ -139,17 +147,17 @@ class LeastSquares:
         else:  # with centred targets, the columns need no centring
             H, diag, C = GramRows(K, gram), np.diagonal(gram).copy(), K.T @ (root * Y)
         # What centring leaves of a constant column is rounding, and so may be correlations.
-        constant = diag <= (len(K) * _EPS * column_mean) ** 2 * mass
+        constant = diag <= (len(K) * EPS * column_mean) ** 2 * mass
         diag[constant] = C[constant] = 0.0
         square, variance = float(np.sum(Y * Y)), float(np.linalg.norm(Y.T @ Y, 2)) / mass
-        C[_norms(C) <= 4 * _EPS * np.sqrt(diag * square)] = 0.0
-        usable = ~(constant | repeated_columns(K, _EQUAL))
+        C[norms(C) <= 4 * EPS * np.sqrt(diag * square)] = 0.0
+        usable = ~(constant | repeated_columns(K, EQUAL))
         return cls(H, diag, C, square, variance, mass, *means, usable, penalize_bias)
 
     @property
     def rho_max(self) -> float:
         """The smallest rho at which the lasso is empty, max_j |C_j| / m."""
-        return float(_norms(self.C).max(initial=0.0)) / self.mass
+        return float(norms(self.C).max(initial=0.0)) / self.mass
 
     def state(self, S: Array, A: Array) -> State:
         return State(S, A, self.C - self.H.rows(S).T @ A)
@@ -161,8 +169,8 @@ class LeastSquares:
         """
         S, A, G = state
         fit = max(0.5 * (self.square - float(np.sum(A * (self.C[S] + G[S])))), 0.0)
-        penalty = lam * float(np.sum(_norms(A) ** q))
-        tau = min(1.0, lam / max(float(_norms(G).max(initial=0.0)), lam))
+        penalty = lam * float(np.sum(norms(A) ** q))
+        tau = min(1.0, lam / max(float(norms(G).max(initial=0.0)), lam))
         gap = max((1 - tau) ** 2 * fit + penalty - tau * float(np.sum(A * G[S])), 0.0)
         return fit + penalty, gap if q == 1 else np.nan
 
@@ -189,13 +197,13 @@ def solve_path(problem: LeastSquares, rhos: Rhos, q: float) -> list[Solution]:
         return [mm(problem, rho, q) for rho in rhos]
     if q < 1:
         share = (problem.variance or 1.0) ** (0.5 * (q - 1)) / 3
-        starts = [state for state, _ in _lasso_states(problem, [share * r for r in rhos], _KKT)]
+        starts = [state for state, _ in _lasso_states(problem, [share * r for r in rhos], KKT)]
     else:
         starts = [_ridge(problem, rho * problem.mass) for rho in rhos]
     return [_settle(problem, rho, q, start) for rho, start in zip(rhos, starts, strict=True)]
 
 
-def lasso_path(problem: LeastSquares, rhos: Rhos, *, tol: float = _KKT) -> list[Solution]:
+def lasso_path(problem: LeastSquares, rhos: Rhos, *, tol: float = KKT) -> list[Solution]:
     """Exact minimisers for q = 1, each found from that of the next larger rho.
 
     Ends where no column violates the optimality conditions by more than the relative ``tol`` and
@@ -227,11 +235,11 @@ def mm(
     state = _ridge(problem, lam) if start is None else problem.state(S, start[S])
     trace, converged = [problem.price(state, lam, q)[0]], False
     while not converged and len(trace) <= max_iter:
-        psi = _scale(state.A, lam, q)
-        trial = problem.state(S, psi * _solve(_cholesky(psi * H * psi.T, 1.0), psi * C))
+        psi = scale(state.A, lam, q)
+        trial = problem.state(S, psi * solve(cholesky(psi * H * psi.T, 1.0), psi * C))
         value, gap = problem.price(trial, lam, q)
         if value > trace[-1]:
-            converged = value <= trace[-1] * (1 + _KKT)
+            converged = value <= trace[-1] * (1 + KKT)
             break
         if q != 1:
             gap = np.abs(trial.A - state.A).max(initial=0) * ((2 - q) / (q - 1) if q > 1 else 1)
@@ -246,13 +254,13 @@ def mm(
 def _ridge(problem: LeastSquares, lam: float) -> State:
     """A = (H + lam I)^-1 C, columns of zeros left out; O(L^3)."""
     S = np.flatnonzero(problem.diagonal > 0)
-    return problem.state(S, _solve(_cholesky(problem.H.block(S), lam), problem.C[S]))
+    return problem.state(S, solve(cholesky(problem.H.block(S), lam), problem.C[S]))
 
 
 def _without_zeros(problem: LeastSquares, state: State, lam: float, q: float) -> State:
     """A state of `mm`, rows that tend to zero at zero; see there."""
     S, A, G = state.S, state.A, state.G.copy()
-    size, diagonal = _norms(A), problem.diagonal[S]
+    size, diagonal = norms(A), problem.diagonal[S]
     keep = size > _lower_bound(diagonal, lam, q)
     if q == 1:
         for i in np.argsort(size):
@@ -271,27 +279,31 @@ def _settle(problem: LeastSquares, rho: float, q: float, start: State) -> Soluti
     """A local minimum, q other than 1 and 2, on the support of ``start``: (8) and Newton steps."""
     lam, (S, A, _) = rho * problem.mass, start
     H, C, bound = problem.H.block(S), problem.C[S], _lower_bound(problem.diagonal[S], lam, q)
+    HA, size, last = H @ A, norms(A), np.zeros_like(A)
     floor, before, converged, n_iter = _VANISHING, np.inf, False, 0
     while not converged and n_iter < 1000:
-        keep = (_norms(A) > floor * bound).nonzero()[0]
+        keep = (size > floor * bound).nonzero()[0]
         if len(keep) < len(S):
-            S, A, C, bound, H = S[keep], A[keep], C[keep], bound[keep], H[keep[:, None], keep]
-            before = np.inf
-        HA, size = H @ A, _norms(A)
-        slope = lam * q * size ** (q - 1)
-        F = HA - C + (slope / size)[:, None] * A
-        worst = (_norms(F) / slope).max(initial=0.0)
-        blur = _KKT * slope + _rounding(problem.diagonal, S, A, problem.square)
-        if worst <= _STATIONARY or (worst > 0.5 * before and np.all(_norms(F) <= blur)):
+            S, A, C, bound, H = S[keep], A[keep], C[keep], bound[keep], corner(H, keep)
+            HA, size, last, before = H @ A, size[keep], last[keep], np.inf
+        curve = lam * q * size ** (q - 2)
+        F = HA - C + curve[:, None] * A
+        worst = (norms(F) / (curve * size)).max(initial=0.0)
+        stuck = worst > 0.5 * before
+        blur = rounding(problem.diagonal, S, A, problem.square) if stuck else 0.0
+        if worst <= STATIONARY or (stuck and np.all(norms(F) <= KKT * curve * size + blur)):
             # Stationary; with rows below the bound it is a saddle, which they leave for zero.
             floor, converged = 1.0, bool(np.all(size > bound))
             continue
-        limit = _value(A, HA, C, lam, q) + _SLACK * problem.square
-        for step in _steps(H, A, F, lam, q):
+        limit = objective(A, HA, C, lam, q) + _SLACK * problem.square
+        convex = bool(np.all(size > bound)) and bend(H, A, last, curve, q) >= 0
+        for step in steps(H, A, F, curve, q, convex):
             B = A + step
-            if np.all(np.sum(A * B, axis=1) > 0) and _value(B, H @ B, C, lam, q) <= limit:
+            HB = H @ B
+            if np.all(np.einsum("ij,ij->i", A, B) > 0) and objective(B, HB, C, lam, q) <= limit:
                 break
-        A, floor, before, n_iter = B, _VANISHING, worst, n_iter + 1
+        A, HA, size, last = B, HB, norms(B), step
+        floor, before, n_iter = _VANISHING, worst, n_iter + 1
     return problem.solution(problem.state(S, A), lam, q, n_iter=n_iter, converged=converged)
 
 
@@ -314,20 +326,14 @@ def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple
         W = _working_set(problem, state, lam)
         start = np.zeros_like(C)
         start[state.S] = state.A
-        on, A = _solve_small(problem.H.block(W), C[W], lam, start[W], tol, problem.square)
+        on, A = solve_small(problem.H.block(W), C[W], lam, start[W], tol, problem.square)
         state = problem.state(W[on], A)
-        outside = np.delete(np.where(problem.usable, _norms(state.G), 0.0), state.S)
+        outside = np.delete(np.where(problem.usable, norms(state.G), 0.0), state.S)
         value, gap = problem.price(state, lam, 1.0)
-        limit = lam * (1 + tol) + _rounding(problem.diagonal, state.S, A, problem.square)
+        limit = lam * (1 + tol) + rounding(problem.diagonal, state.S, A, problem.square)
         lowest, idle = (value, 0) if value < lowest * (1 - _SLACK) else (lowest, idle + 1)
-        if idle == _PATIENCE or outside.max(initial=0.0) <= limit:
+        if idle == PATIENCE or outside.max(initial=0.0) <= limit:
             return state, {"n_iter": n_iter, "converged": gap <= 10 * tol * value}
-
-
-def _rounding(diagonal: Array, S: Array, A: Array, square: float) -> float:
-    """A scale of the rounding of G."""
-    reach = np.sqrt(square) + np.sqrt(diagonal[S]) @ _norms(A)
-    return 4 * _EPS * float(np.sqrt(diagonal.max(initial=0.0)) * reach)
 
 
 def _working_set(problem: LeastSquares, state: State, lam: float) -> Array:
@@ -335,7 +341,7 @@ def _working_set(problem: LeastSquares, state: State, lam: float) -> Array:
 
     At the start these would all be neighbours: there, violators are taken evenly instead.
     """
-    size, s = np.where(problem.usable, _norms(state.G), -1.0), len(state.S)
+    size, s = np.where(problem.usable, norms(state.G), -1.0), len(state.S)
     size[state.S] = np.inf
     order = np.argsort(-size, kind="stable")[: np.count_nonzero(problem.usable)]
     w = s + max(_NEAR, s)
@@ -343,156 +349,3 @@ def _working_set(problem: LeastSquares, state: State, lam: float) -> Array:
         violators = max(int(np.count_nonzero(size > lam)), w)
         order = order[: violators : violators // w]
     return np.sort(order[:w])
-
-
-def _solve_small(H: Array, C: Array, lam: float, A: Array, tol: float, square: float) -> Rows:
-    """The lasso of a small problem, H (w, w) and C (w, k), from A (w, k).
-
-    Descend on the support, then let the worst violators enter, until there are none. Each takes the
-    minimiser of its own row, the others held, so that its neighbours need not follow it.
-    """
-    diagonal, on = np.diagonal(H), np.flatnonzero(A.any(axis=1))
-    A = A[on]
-    descend = _descend_binary if C.shape[1] == 1 else _descend_group
-    for _ in range(_ENTRIES * 8):
-        left, A = descend(H[on[:, None], on], C[on], lam, A)
-        on = on[left]
-        G = C - H[on].T @ A
-        size = _norms(G)
-        size[on] = 0.0
-        worst = size.max(initial=0.0)
-        if worst <= lam * (1 + tol) + _rounding(diagonal, on, A, square):
-            break
-        new: list[int] = []
-        bar = 0.5 * (lam + worst)
-        while worst > bar and len(new) < _ENTRIES:
-            j = int(np.argmax(size >= worst * (1 - _EQUAL)))
-            new.append(j)
-            A = np.concatenate([A, G[j : j + 1] * ((1 - lam / size[j]) / diagonal[j])])
-            G -= H[j][:, None] * A[-1]
-            size = _norms(G)
-            size[on] = size[new] = 0.0
-            worst = size.max()
-        on = np.concatenate([on, new])
-    order = np.argsort(on)
-    return on[order], A[order]
-
-
-def _descend_binary(H: Array, C: Array, lam: float, A: Array) -> Rows:
-    """The lasso of one target on a support: what is left of it, and its coefficients.
-
-    With signs given, H w = c - lam sign(w). The step there ends where the first coefficient reaches
-    zero; that one leaves. The jitter of H is made up for by the next step.
-    """
-    w, sign = A[:, 0], np.sign(A[:, 0])
-    aim = C[:, 0] - lam * sign
-    left, top, before, idle = np.arange(len(w)), H.max(initial=0.0), np.inf, 0
-    while len(w) and idle < _PATIENCE:
-        residual = aim - H @ w
-        worst, noise = np.abs(residual).max(), 4 * _EPS * top * np.abs(w).sum()
-        stuck = worst > 0.5 * before
-        if worst <= max(_STATIONARY * lam, noise) or (stuck and worst <= _KKT * lam):
-            break
-        step = _solve(_cholesky(H, _JITTERS[0] * top), residual)
-        if stuck:  # H is smaller than its jitter along this step: go as far as H alone would
-            step *= residual @ step / max(step @ (H @ step), _EPS * (residual @ step))
-        crossed = ((w + step) * sign <= 0).nonzero()[0]
-        if not len(crossed):
-            w, before, idle = w + step, min(before, worst), idle + stuck
-            continue
-        t = w[crossed] / -step[crossed]
-        first = t.argmin()
-        w, before, idle = w + t[first] * step, np.inf, 0
-        keep = (np.arange(len(w)) != crossed[first]).nonzero()[0]
-        left, w, sign, aim, H = left[keep], w[keep], sign[keep], aim[keep], H[keep[:, None], keep]
-    return left, w[:, None]
-
-
-def _descend_group(H: Array, C: Array, lam: float, A: Array) -> Rows:
-    """As `_descend_binary`, for several targets: Newton steps that lower J."""
-    left, HA, before, idle = np.arange(len(A)), H @ A, np.inf, 0
-    while idle < _PATIENCE:
-        size = _norms(A)
-        U = A / size[:, None]
-        F = HA - C + lam * U
-        worst = _norms(F).max(initial=0.0)
-        if worst <= _STATIONARY * lam or 0.5 * before < worst <= _KKT * lam:
-            break
-        step = next(_steps(H, A, F, lam, 1.0))
-        inward = np.sum(U * step, axis=1)
-        crossing = np.full(len(size), np.inf)
-        np.divide(-size, inward, out=crossing, where=inward < 0)
-        crossing[size * np.diagonal(H) <= _EQUAL * lam] = 0.0  # no step can tell these from zero
-        value = _value(A, HA, C, lam, 1.0)
-        slack = 8 * _EPS * (abs(value) + (np.sqrt(np.diagonal(H)) @ size) ** 2)  # rounding of J
-        t, gain, first = 1.0, -np.inf, crossing[crossing > 0].min(initial=np.inf)
-        while gain < -slack and t > _EPS:
-            keep = crossing > t * (1 + _EQUAL)
-            B = np.where(keep[:, None], A + t * step, 0.0)
-            HB = H @ B
-            gain = value - _value(B, HB, C, lam, 1.0)
-            t = first if t > first else 0.5 * t
-        if gain < -slack:
-            break
-        idle = idle + 1 if gain <= slack and worst > 0.5 * before else 0
-        A, HA, before = B, HB, min(before, worst)
-        if not keep.all():
-            left, A, HA, H, C = left[keep], A[keep], HA[keep], H[keep][:, keep], C[keep]
-    return left, A
-
-
-def _steps(H: Array, A: Array, F: Array, lam: float, q: float) -> Iterator[Array]:
-    """The Newton step from A (s, k), no row zero, and the step of (8); F is the gradient of J.
-
-    The Hessian is M x I_k less blocks (2-q) lam q |A_j|^(q-2) u_j u_j', with u_j = A_j / |A_j| and
-    M = H + lam q diag |A_j|^(q-2), the matrix of (8). In units of psi = Psi / sqrt(lam q), M is
-    T = I + psi H psi, the step of (8) x = -T^-1 psi F, and the Newton step x + T^-1 diag(y) U with
-    (I / (2-q) - T^-1 o UU') y = diag(Ux'): O(s^3 + s^2 k), not O(s^3 k^3); for k = 1 the Hessian is
-    T - (2-q) I. Where it is not positive definite there is no Newton step.
-    """
-    psi = _scale(A, lam, q)
-    T = psi * H * psi.T
-    if A.shape[1] == 1:
-        R, info = lapack.dpotrf(T.T + (q - 1) * np.eye(len(A)), overwrite_a=1)
-        if not info:
-            yield -psi * _solve(R, psi * F)
-    R = _cholesky(T, 1.0)
-    x = -_solve(R, psi * F)
-    if A.shape[1] > 1:
-        U = A / _norms(A)[:, None]
-        inner = -lapack.dpotri(R)[0] * (U @ U.T).T
-        inner.T.ravel()[:: len(A) + 1] += 1 / (2 - q) + _JITTERS[1]
-        _, y, info = lapack.dposv(inner, np.sum(U * x, axis=1), overwrite_a=1)
-        if not info:
-            yield psi * (x + _solve(R, y[:, None] * U))
-    yield psi * x
-
-
-def _scale(A: Array, lam: float, q: float) -> Array:
-    """psi = diag(Psi) / sqrt(lam q), a column."""
-    return np.sqrt(_norms(A) ** (2 - q) / (lam * q))[:, None]
-
-
-def _value(A: Array, HA: Array, C: Array, lam: float, q: float) -> float:
-    """J - |Y|^2 / 2."""
-    return float(0.5 * np.sum(A * (HA - 2 * C)) + lam * np.sum(_norms(A) ** q))
-
-
-def _cholesky(H: Array, ridge: float) -> Array:
-    """The upper factor R of H + ridge I = R'R, jittered where it is singular to rounding."""
-    for jitter in (0.0, *_JITTERS[1:]):
-        shifted = H.copy()
-        shifted.ravel()[:: len(H) + 1] += ridge + (jitter and jitter * H.max())
-        R, info = lapack.dpotrf(shifted.T, overwrite_a=1)
-        if info == 0:
-            return R
-    raise np.linalg.LinAlgError("the kernel columns are not finite, or rho is below rounding")
-
-
-def _solve(R: Array, B: Array) -> Array:
-    return lapack.dpotrs(R, B)[0] if len(B) else B
-
-
-def _norms(A: Array) -> Array:
-    """Lengths of the rows."""
-    return np.abs(A[:, 0]) if A.shape[1] == 1 else np.sqrt(np.einsum("ij,ij->i", A, A))
