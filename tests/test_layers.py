@@ -16,7 +16,8 @@ LAYERS = [
     ["canonical", "ridge", "moments"],
     ["criteria", "decompose", "evidence"],
     [
-        *("select", "tune", "calibrate", "sparse", "forward", "crossfit", "learners", "climb"),
+        *("select", "tune", "calibrate", "sparse", "crossfit", "learners", "climb"),
+        *("forward", "forward_sweep", "greedy"),
         *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
         *("rows", "large", "dask_rows"),
         *("relabel", "influence", "conformal"),
@@ -24,7 +25,7 @@ LAYERS = [
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
-        *("model_selection", "inspection", "left_out", "streaming", "dask_fit"),
+        *("model_selection", "inspection", "left_out", "streaming", "dask_fit", "ard"),
     ],
     [
         *("generators", "fetch", "datasets", "loo_plots", "plots", "tables", "recipes"),

@@ -29,8 +29,9 @@ _LARGEST_FULL = 20_000  # rows beyond which the full path is not taken for accur
 class Design:
     """The model side of a fit, without targets: kernel rows, weights, penalty, bias, centres.
 
-    ``basis`` is one of `basis.BASES`, or "given" with ``rows`` the centres. Whatever is drawn at
-    random follows from ``seed``, so that a form does not depend on those computed before it.
+    ``basis`` is one of `basis.BASES`, or "given" with ``rows`` the centres ("greedy" needs targets:
+    `fisherkit.tune` turns it into "given"). Whatever is drawn at random follows from ``seed``, so
+    that a form does not depend on those computed before it.
     """
 
     gram: Gram
@@ -57,12 +58,20 @@ class Decomposed:
     method: str
 
 
+class RankError(Exception):
+    """The kernel matrix has no low-rank factor that is small enough."""
+
+
 @dataclass
 class Decomposer:
-    """Canonical forms of one design at any gamma; remembers where the rank was not low."""
+    """Canonical forms of one design at any gamma; remembers where the rank was not low.
+
+    With ``max_rank`` the full path is excluded: `RankError` where the low-rank one needs more.
+    """
 
     design: Design
     gave_up: tuple[float, float] | None = None  # gamma and trace
+    max_rank: int | None = None
 
     def decompose(self, gamma: float | None, budget: Callable[[float], float]) -> Decomposed:
         """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``."""
@@ -74,6 +83,8 @@ class Decomposer:
             found = self._low_rank(gram, budget)
             if found is not None:
                 return found
+        if self.max_rank is not None:
+            raise RankError
         return self._full(gram)
 
     def _full(self, gram: Gram) -> Decomposed:
@@ -133,7 +144,12 @@ class Decomposer:
         if self.gave_up is not None and gamma >= self.gave_up[0] and allowed <= self.gave_up[1]:
             return None  # a narrower kernel, or a tighter trace, has no lower rank
         factor = basis.low_rank(
-            gram, weights.emphasis, _FACTOR_SHARE * allowed, rng, copies=weights.total
+            gram,
+            weights.emphasis,
+            _FACTOR_SHARE * allowed,
+            rng,
+            give_up=self.max_rank,
+            copies=weights.total,
         )
         if factor is None:
             self.gave_up = gamma, allowed
