@@ -137,7 +137,7 @@ class Decomposer:
         allowed = budget(unit) / amplification
         rounding = 8 * _array.eps(gram.X) * trace
         if not allowed > rounding:
-            if gram.n <= _LARGEST_FULL:
+            if gram.n <= _LARGEST_FULL and self.max_rank is None:
                 return None
             allowed = rounding
         gamma = gram.kernel.gamma or 0.0
