@@ -67,7 +67,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         the kernel matrix allows it (then `basis_indices_` holds its pivots). "random" draws them by
         weight, "pivoted" by randomly pivoted Cholesky, both blind to y. "greedy" adds the centre
         that lowers PRESS most, one by one, among four times as many rows; the width is tuned on
-        random centres. Fewer centres then do, at a cost of about 50 m^3 numbers read.
+        random centres. Fewer centres then do; choosing them costs O(m^2 (R + m)) on R rows, at
+        most 10 m or 5,000.
     n_components : int, default=None
         Number m of centres for "pivoted", "random" and "greedy"; with "auto" it means "pivoted".
     max_memory : int, str or None, default=None

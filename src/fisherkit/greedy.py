@@ -8,7 +8,7 @@ fit, either penalty: with penalty rows, forward selection prices exactly it,
 
 (with a free bias, whatever the fit has). Candidates are a few times as many rows as centres are
 wanted, drawn by weight; beyond some number of different rows, PRESS is that of a part of them. With
-L candidates and R rows a step costs O((R + L) L k), all of it O(m^3) in the number m of centres.
+L = 4 m candidates and R rows each of the m steps costs O((R + L) L k).
 
 Labels choose the centres: leave-one-out values of the model are conditional on them, and more
 optimistic than with centres that did not see any label.
