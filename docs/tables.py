@@ -94,6 +94,19 @@ def large_width() -> str:
     return markdown(["set", *(f"{factor:g} γ" for factor in factors)], table)
 
 
+def bases() -> str:
+    rows = read("benchmarks/results/bases.csv")
+    kinds = dict.fromkeys(row["basis"] for row in rows)
+    table = []
+    for name, m in dict.fromkeys((row["set"], row["centres"]) for row in rows):
+        some = {r["basis"]: r for r in rows if (r["set"], r["centres"]) == (name, m)}
+        errors = [f"{float(some[kind]['error_percent']):.1f}" for kind in kinds]
+        seconds = [f"{float(some['greedy'][part]):.2f}" for part in ("choose_s", "fit_s")]
+        label = f"{name}, {int(some['random']['rows']):,} rows"
+        table.append(["" if m != "50" else label, m, *errors, *seconds])
+    return markdown(["set", "centres", *kinds, "greedy choice, s", "fit, s"], table)
+
+
 def large_real() -> str:
     table, last = [], ""
     for row in read("benchmarks/results/large_real.csv"):

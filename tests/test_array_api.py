@@ -24,6 +24,7 @@ CLASSIFIERS = {
     "centres": dict(gamma=0.3, basis=np.arange(0, 60, 5)),
     "centres, coefficients": dict(gamma=0.3, basis=np.arange(0, 60, 5), penalty="coefficients"),
     "random centres": dict(gamma="scale", basis="random", n_components=9, random_state=0),
+    "greedy centres": dict(gamma=0.3, basis="greedy", n_components=9, random_state=0),
     "balanced": dict(gamma="median", threshold="balanced", class_weight="balanced"),
     "one versus rest": dict(gamma=0.3, bias="none", multiclass="ovr"),
     "folds": dict(gamma=0.3, cv=4),

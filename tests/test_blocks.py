@@ -377,6 +377,15 @@ def test_nan_in_a_distant_block_is_named(data):
         small_fit(X, y)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_column_of_text_is_named(data, library):
+    frames = pytest.importorskip(library, reason="frames of this library are one of the containers")
+    X, y = data
+    columns = dict(zip("abcd", X.T, strict=True)) | {"town": ["x"] * N, "even": [True, False] * 600}
+    with pytest.raises(ValueError, match="column 'town' has dtype"):
+        small_fit(frames.DataFrame(columns), y)
+
+
 def test_more_centres_than_rows_are_refused(data):
     with pytest.raises(ValueError, match="n_components=5000 is more than the 1200"):
         small_fit(*data, n_components=5000)

@@ -302,6 +302,12 @@ def test_chunks_of_another_dtype_or_width_are_named(data):
         fit(lazy.map_blocks(odd, lambda b: b[:, :3], dtype=float, chunks=lazy.chunks), y)
 
 
+def test_a_budget_smaller_than_a_block_is_refused(data):
+    X, y = data
+    with pytest.raises(ValueError, match="max_memory=1000 bytes is smaller than one block"):
+        fit(da.from_array(X, chunks=(300, 4)), y, max_memory=1000)
+
+
 def test_targets_must_be_cut_like_the_rows(data):
     X, y = data
     lazy = da.from_array(X, chunks=(300, 4))

@@ -16,15 +16,16 @@ LAYERS = [
     ["canonical", "ridge", "moments"],
     ["criteria", "decompose", "evidence"],
     [
-        *("select", "tune", "calibrate", "descent", "sparse", "forward", "crossfit", "learners"),
-        *("climb", "bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
+        *("select", "tune", "calibrate", "descent", "sparse", "crossfit", "learners", "climb"),
+        *("forward", "forward_sweep", "greedy"),
+        *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
         *("rows", "large", "committee_rows", "dask_rows"),
         *("relabel", "influence", "conformal"),
     ],
     [
         *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
         *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
-        *("model_selection", "inspection", "left_out", "streaming", "dask_fit"),
+        *("model_selection", "inspection", "left_out", "streaming", "dask_fit", "ard"),
         "dask_committee",
     ],
     [

@@ -21,13 +21,14 @@ from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.kernels import Gram
 
-BASES = ("auto", "full", "pivoted", "random")
+BASES = ("auto", "full", "pivoted", "random")  # that do not depend on labels
 
 _BLOCK = 128  # pivots drawn at once
 _KEEP = 0.02  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
 _MANY = 0.1  # of the distinct rows: from this many pivots on, a loose budget applies
+_PREDICT_SHARE = 0.25  # of the rank at which to give up: the same
 _CAPACITY = 1024  # rows reserved for the factor at first
 _PROBE_ROWS = 32
 
@@ -48,6 +49,7 @@ def low_rank(
     rng: np.random.RandomState,
     *,
     max_rank: int | None = None,
+    give_up: int | None = None,
     copies: float = 0.0,
     loose: float = 0.0,
 ) -> Factor | None:
@@ -55,13 +57,17 @@ def low_rank(
 
     Once a tenth of the distinct rows are pivots, a trace of ``loose`` will do, if that is more.
     Without ``max_rank`` it returns ``None`` as soon as the rank is predicted to pass 0.7 of the
-    number of rows (or ``copies`` of them, if more); with it, it stops there whatever is left.
+    number of rows (or ``copies`` of them, if more), or ``give_up``; with ``max_rank``, it stops
+    there whatever is left.
     """
     xp = _array.namespace(gram.X)
     distinct, seed = gram.distinct(), rng.randint(np.iinfo(np.int32).max)
     highest = len(distinct.first)
     cap = min(highest, int(_CAP * max(gram.n, copies)) + 1 if max_rank is None else max_rank)
     last = max(budget, loose)
+    predict_from = _PREDICT_FROM * highest
+    if give_up is not None:
+        cap, predict_from = min(cap, give_up), min(predict_from, _PREDICT_SHARE * give_up)
     residual = gram.diagonal()
     scale = float(xp.max(residual))
     rounding = 4 * _array.eps(gram.X) * scale  # below this a residual diagonal is noise
@@ -76,7 +82,7 @@ def low_rank(
         enough = last if many(len(pivots), gram) else budget
         if trace <= enough or len(pivots) >= cap or not np.any(host > 0):
             break
-        if max_rank is None and len(pivots) >= _PREDICT_FROM * highest:
+        if max_rank is None and len(pivots) >= predict_from:
             alarms = alarms + 1 if _predicted_rank(history, last) > cap else 0
             if alarms >= 2:
                 return None

@@ -25,7 +25,14 @@ from fisherkit.dask_rows import (
     to_rows,
     tree,
 )
-from fisherkit.large import LargeFit, Plan, automatic_centres, fit_large, memory_budget
+from fisherkit.large import (
+    LargeFit,
+    Plan,
+    automatic_centres,
+    fit_large,
+    memory_budget,
+    require_greedy,
+)
 from fisherkit.ridge import Residuals
 from fisherkit.rows import Budget, Sample
 from fisherkit.streaming import require_streamable
@@ -195,9 +202,11 @@ def planned(model: Any, source: _Source) -> tuple[Plan, Budget]:
         if basis == "full":
             raise ValueError(
                 "basis='full' makes every row a centre, which a Dask collection does not allow; "
-                "use 'auto', 'pivoted' or 'random' with n_components."
+                "use 'auto', or 'pivoted', 'random' or 'greedy' with n_components."
             )
         basis, m = "pivoted", automatic_centres(n, memory)
+    assert m is not None
+    require_greedy(basis, n, m, memory)
     reason = (
         f"X is a Dask collection of {source.n} rows in {len(source.X)} chunks: {m} centres "
         f"({basis})"
@@ -314,7 +323,8 @@ class LeftOut:
 
 def _residuals(fit: LargeFit, rows: DaskRows) -> list[Any]:
     """Residuals of every chunk at the chosen mu, kept by the workers: pass 3."""
-    step, model = constant(fit.fitted.left_out_pass()), constant(fit)
+    assert fit.passes is not None
+    step, model = constant(fit.passes.left_out_pass()), constant(fit)
     call = task(_left_out)
     return kept_by_workers([call(step, chunk, rows.budget, model) for chunk in rows.chunks])
 
@@ -330,7 +340,7 @@ def _left_out(step: SecondPass, chunk: Chunk, budget: Budget, fit: LargeFit) -> 
     if len(kept) < len(chunk.Y):
         X = np.asarray(chunk.X, dtype=np.float64)
         values = fit.kernel.block(X, fit.centres)
-        where, scores = kept, values @ fit.fitted.coef + fit.fitted.intercept
+        where, scores = kept, values @ fit.coef + fit.intercept
     return LeftOut(both[:, :-1], both[:, -1], chunk.Y[kept], frequency, cost, where, scores)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.moments import Block
-from fisherkit.rows import Budget, Pass, frame_values
+from fisherkit.rows import Budget, Pass, frame_values, require_number_columns
 from fisherkit.weights import Weights
 
 _FAN_IN = 8  # states merged by one task
@@ -49,14 +49,8 @@ def parts_of(x: Any, name: str) -> list[Any]:
     """The row chunks of a Dask array (all columns together) or of the partitions of a frame."""
     if hasattr(x, "rechunk") and x.ndim == 2 and x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
-    if hasattr(x, "dtypes"):
-        columns = x.dtypes.items() if x.ndim == 2 else []
-        bad = [column for column, dtype in columns if getattr(dtype, "kind", "O") not in "biuf"]
-        if bad:
-            raise ValueError(
-                f"{name} must hold numbers; column {bad[0]!r} has dtype {x.dtypes[bad[0]]}. "
-                "Encode or drop it first."
-            )
+    if hasattr(x, "dtypes") and x.ndim == 2:
+        require_number_columns(x, name)
     return list(np.asarray(x.to_delayed(), dtype=object).ravel())
 
 

@@ -31,8 +31,9 @@ Budget = Callable[[float], float]  # trace that may be left out, from tr(G)/n
 class Design:
     """The model side of a fit, without targets: kernel rows, weights, penalty, bias, centres.
 
-    ``basis`` is one of `basis.BASES`, or "given" with ``rows`` the centres. Whatever is drawn at
-    random follows from ``seed``, so that a form does not depend on those computed before it.
+    ``basis`` is one of `basis.BASES`, or "given" with ``rows`` the centres ("greedy" needs targets:
+    `fisherkit.tune` turns it into "given"). Whatever is drawn at random follows from ``seed``, so
+    that a form does not depend on those computed before it.
     """
 
     gram: Gram
@@ -59,12 +60,20 @@ class Decomposed:
     method: str
 
 
+class RankError(Exception):
+    """The kernel matrix has no low-rank factor that is small enough."""
+
+
 @dataclass
 class Decomposer:
-    """Canonical forms of one design at any gamma; remembers where the rank was not low."""
+    """Canonical forms of one design at any gamma; remembers where the rank was not low.
+
+    With ``max_rank`` the full path is excluded: `RankError` where the low-rank one needs more.
+    """
 
     design: Design
     gave_up: tuple[float, float] | None = None  # gamma and trace
+    max_rank: int | None = None
 
     def decompose(
         self, gamma: float | None, budget: Budget, loose: Budget | None = None
@@ -81,6 +90,8 @@ class Decomposer:
             found = self._low_rank(gram, budget, loose)
             if found is not None:
                 return found
+        if self.max_rank is not None:
+            raise RankError
         return self._full(gram)
 
     def _full(self, gram: Gram) -> Decomposed:
@@ -133,7 +144,7 @@ class Decomposer:
         allowed = budget(unit) / amplification
         rounding = 8 * _array.eps(gram.X) * trace
         if not allowed > rounding:
-            if gram.n <= _LARGEST_FULL:
+            if gram.n <= _LARGEST_FULL and self.max_rank is None:
                 return None
             allowed = rounding
         most = allowed if loose is None else max(allowed, loose(unit) / amplification)
@@ -145,6 +156,7 @@ class Decomposer:
             weights.emphasis,
             _FACTOR_SHARE * allowed,
             rng,
+            give_up=self.max_rank,
             copies=weights.total,
             loose=_FACTOR_SHARE * most,
         )

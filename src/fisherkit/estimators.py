@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fisherkit import _array, coding, conformal, dask_fit, relevance, streaming, validation
-from fisherkit.covariance import FittedKernel, Parametric
+from fisherkit import _array, ard, coding, conformal, dask_fit, streaming, validation
+from fisherkit.basis import BASES
 from fisherkit.criteria import CRITERIA
 from fisherkit.dask_rows import is_dask, lazily
 from fisherkit.discriminant import DiscriminantMixin
-from fisherkit.kernel_model import THRESHOLDS, KernelModel, Task, standardisation, take_rows, whole
+from fisherkit.kernel_model import THRESHOLDS, KernelModel, Task, take_rows, whole
 from fisherkit.streaming import interleave
-from fisherkit.tune import Tuned
 from fisherkit.weights import Weights
 
 MULTICLASS = ("lda", "ovr")
+_WITH_LABELS = (*BASES, "greedy")
 
 
 class KernelFisherClassifier(DiscriminantMixin, KernelModel):
@@ -65,15 +63,20 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     multiclass : {"lda", "ovr"}, default="lda"
         From three classes on: the penalised-LDA rule on the scores (needs ``bias="free"``), or
         the largest indicator score.
-    basis : {"auto", "full", "pivoted", "random"} or array of row indices, default="auto"
+    basis : {"auto", "full", "pivoted", "random", "greedy"} or array of row indices, default="auto"
         Rows that serve as centres. "auto" uses every row, through a low-rank factorisation where
-        the kernel matrix allows it (then `basis_indices_` holds its pivots).
+        the kernel matrix allows it (then `basis_indices_` holds its pivots). "random" draws them by
+        weight, "pivoted" by randomly pivoted Cholesky, both blind to y. "greedy" adds the centre
+        that lowers PRESS most, one by one, among four times as many rows; the width is tuned on
+        random centres. Fewer centres then do; choosing them costs O(m^2 (R + m)) on R rows, at
+        most 10 m or 5,000.
     n_components : int, default=None
-        Number of centres for "pivoted" and "random"; with "auto" it means "pivoted".
+        Number m of centres for "pivoted", "random" and "greedy"; with "auto" it means "pivoted".
     max_memory : int, str or None, default=None
         Bytes, or a text such as "2GB"; ``None`` is half of what is free. A fit that would take more
-        reads its rows in blocks (memory-mapped files and sparse matrices are never loaded whole),
-        on centres: "auto" chooses their number. `selection_` says so and why.
+        reads its rows in blocks (memory-mapped files and sparse matrices are then never loaded
+        whole), on centres: "auto" chooses their number, or takes every row through a low-rank
+        factor where that fits. `selection_.reason` says what was chosen and why.
     class_weight : dict, "balanced" or None, default=None
         Cost of each class, multiplied with the sample weights.
     random_state : int, RandomState or None, default=None
@@ -105,7 +108,9 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     -----
     Leave-one-out is exact: for the rkhs penalty it equals refits without the row; for the
     coefficients penalty, and for a chosen basis, it equals refits with the centres kept (it is
-    conditional on them). Hyper-parameters are those of the full fit.
+    conditional on them). Hyper-parameters are those of the full fit. Centres of ``basis="greedy"``
+    have seen all labels: leave-one-out values, and the probabilities calibrated on them, are then
+    optimistic.
 
     ``sample_weight`` counts copies: a weight of 2 equals the row twice, 0 its absence.
 
@@ -122,6 +127,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     >>> bool(model.score(X, y) > 0.95)
     True
     """
+
+    _bases = _WITH_LABELS
 
     def __init__(
         self,
@@ -189,7 +196,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         task = self._prepare(streaming.dense(X), y, sample_weight, groups)
         self.classes_ = task.classes
         if self.ard:
-            task, tuned = self._tune_relevance(task)
+            task, tuned = ard.tune(self, task)
         else:
             tuned = task.tune()
             self._store(task, tuned)
@@ -206,82 +213,11 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         kept = self._training.kept
         return kept, np.arange(len(kept))
 
-    def _tune_relevance(self, task: Task) -> tuple[Task, Tuned]:
-        """One width per feature if they are better, one for all (standardised) otherwise."""
-        raw = task.problem.design.gram.X
-        left_out, classes = self._left_out(task)
-        columns, shift, scale = standardisation(left_out.X, left_out.weights)
-        kernel = FittedKernel(Parametric(columns.shape[0]), np.empty(0), columns, shift, scale)
-        task = task.on(kernel.features(raw))
-        tuned = task.tune()
-        assert tuned.selection.gamma is not None
-        log_w = np.full(columns.shape[0], math.log(2 * tuned.selection.gamma))
-        # Few digits: weighted and repeated rows must start from the same place.
-        start = np.round([math.log(tuned.selection.mu), log_w[0]], 4)
-        learner = replace(left_out, X=kernel.features(left_out.X))
-        if len(classes) > relevance.LARGEST:
-            # The merged order is that of a hash of the values: any part of it is a random draw.
-            chosen = np.linspace(0, len(classes) - 1, relevance.LARGEST).astype(int)
-            learner, classes = learner.take(chosen), classes[chosen]
-        widths = relevance.learn_widths(learner, classes, start)
-        if widths.spread > 0:
-            log_w = widths.log_w
-            root = _array.like(np.exp(0.5 * log_w) / math.sqrt(2), raw)
-            task = replace(task.on(kernel.features(raw) * root), gamma=1.0, search_gamma=False)
-            tuned = task.tune()
-        self._store(task, tuned)
-        xp = _array.namespace(raw)
-        chosen = xp.take(raw, _array.indices(tuned.centres, raw), axis=0)
-        self._centres, self._training_features = kernel.features(chosen), kernel.features(raw)
-        self._fitted_kernel = replace(kernel, theta=np.append(0.0, log_w))
-        used = _array.to_numpy(columns)
-        gamma, relevances = np.zeros(raw.shape[1]), np.zeros(raw.shape[1])
-        gamma[used] = (np.exp(0.5 * log_w) / _array.to_numpy(scale)) ** 2 / 2
-        varies = _array.to_numpy(xp.max(kernel.features(raw), axis=0)) > 0
-        relevances[used] = np.where(varies, np.exp(log_w), 0.0)
-        self.gamma_, self.relevance_ = _array.like(gamma, raw), _array.like(relevances, raw)
-        self.widths_ = widths
-        return task, tuned
-
-    def _left_out(self, task: Task) -> tuple[relevance.LeftOut, np.ndarray]:
-        """The criterion on rows merged by value and class, and their classes."""
-        design = task.problem.design
-        X = design.gram.X
-        xp = _array.namespace(X)
-        assert task.indicator is not None and isinstance(self.criterion, str)
-        index = np.argmax(_array.to_numpy(task.indicator), axis=1)
-        first, group = design.gram.distinct().split(index, task.indicator.shape[1])
-        rows = _array.indices(first, X)
-        left_out = relevance.LeftOut(
-            X=xp.take(X, rows, axis=0),
-            Y=xp.take(task.problem.Y, rows, axis=0),
-            weights=design.weights.merge(first, group),
-            rule=self.criterion,
-            penalty=self.penalty,
-            bias=self.bias,
-            balanced=task.rule.balanced,
-        )
-        return left_out, index[first]
-
-    def _check_relevance(self) -> None:
-        needs = {"kernel": "rbf", "gamma": "loo", "regularization": "loo"}
-        for name, value in needs.items():
-            if getattr(self, name) != value:
-                raise ValueError(
-                    f"ard=True learns widths and mu by leave-one-out and needs {name}={value!r}; "
-                    f"got {name}={getattr(self, name)!r}."
-                )
-        if self.criterion not in ("press", "log_loss", "smoothed_error"):
-            raise ValueError(
-                "ard=True needs a criterion with a gradient: 'press', 'log_loss' or "
-                f"'smoothed_error'; got criterion={self.criterion!r}."
-            )
-
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Task:
         """Validate, encode labels and weights; everything short of fitting."""
         self._check_words()
         if self.ard:
-            self._check_relevance()
+            ard.check(self)
         X, rounding, kept, y, classes, index, weights = self._labelled(
             X, y, sample_weight, self.class_weight
         )
@@ -351,6 +287,8 @@ n_components, max_memory, random_state
     >>> bool(np.max(np.abs(model.predict(X) - y)) < 1e-3)
     True
     """
+
+    _bases = _WITH_LABELS
 
     def __init__(
         self,

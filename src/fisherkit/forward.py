@@ -18,6 +18,11 @@ sweep that also bounds the price of each from below: beta only shrinks as terms 
 lies above its tangent. Exact prices, compiled or not, then come from the same code. "err"
 (orthogonal least squares) needs one product with P a step.
 
+*Penalty rows.* Ridge regression is least squares with rows added: columns [K; T] with targets 0 in
+the added rows and T'T = mu S minimise sum_i v_i e(i)^2 + mu alpha'S alpha. Columns of P beyond the
+rows of Y are such rows: they take part in every product, and neither in the bias nor in the prices.
+With lambda = 0 the left-out residuals are then those of the ridge regression on the chosen terms.
+
 All leave-one-out quantities are conditional on the selection: exact for the terms as chosen, and
 optimistic because the rows left out took part in choosing them.
 """
@@ -25,18 +30,16 @@ optimistic because the rows left out took part in choosing them.
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import itertools
-from collections import namedtuple
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from fisherkit._array import row_blocks
+from fisherkit.forward_sweep import TIE, Step, compiled_sweep
 from fisherkit.weights import Weights
 
 CRITERIA = ("loo_error", "press", "err")
@@ -47,11 +50,9 @@ _BOUNDARY = 1e-10  # a margin this close to zero is zero, and the row counts as 
 # Leverage one to half the digits: nothing but the row itself determines its score. The left-out
 # score is then taken as zero, and the row counts as wrong.
 _SATURATED = 1e-8
-_TIE = 1e-9  # relative difference of prices that rounding could make
 _NOISE = 1e-12  # the same, relative to the price of the bias alone
 _STALE = 1e-3  # fall of a downdated kappa after which it is computed afresh
 _CACHED = 1 << 16  # numbers handled at once by NumPy, to stay in cache
-_THREADED = 1 << 20  # numbers in P from which threads pay
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,8 @@ def select_terms(
 
     Parameters
     ----------
-    P : (L, n)
-        One candidate per row, in C order. Overwritten.
+    P : (L, n) or (L, n + s)
+        One candidate per row, in C order, and s penalty rows if there are any. Overwritten.
     Y : (n, k)
         +-1 codes (k = 1) or class indicators (k >= 3).
     weights : Weights
@@ -166,7 +167,8 @@ def select_terms(
     means, kappa = _whiten(P, weights)
     floor = _SINGULAR[criterion] * kappa.max(initial=0.0)
     floor = np.maximum(floor, _CONSTANT * weights.mass * means**2)
-    fit = _Fit(Y, weights, capacity=min(max_terms, len(P)), rate=criterion == "loo_error")
+    capacity, rate = min(max_terms, len(P)), criterion == "loo_error"
+    fit = _Fit(Y, weights, capacity, rate, penalty_rows=P.shape[1] - len(Y))
     live = np.flatnonzero(kappa > floor)
     if criterion == "err":
         entries, patience = _least_squares(P, live, floor, fit), max_terms
@@ -210,14 +212,27 @@ def update_ridge(path: ForwardPath, size: int, *, iterations: int = 10) -> Forwa
 class _Fit:
     """The model while terms enter it: residuals E (k, n), beta (n,), whitened terms W (t, n)."""
 
-    def __init__(self, Y: np.ndarray, weights: Weights, capacity: int, rate: bool = False):
+    def __init__(
+        self,
+        Y: np.ndarray,
+        weights: Weights,
+        capacity: int,
+        rate: bool = False,
+        penalty_rows: int = 0,
+    ):
+        def padded(values: np.ndarray, filling: float) -> np.ndarray:
+            beyond = np.full((*values.shape[:-1], penalty_rows), filling)
+            return np.concatenate([values, beyond], axis=-1)
+
         self.Y, self.weights, self.capacity, self.rate = Y, weights, capacity, rate
-        self.share = weights.delta / weights.v
-        self.code = np.where(Y.T > 0, 1.0, -1.0)
-        self.E = np.ascontiguousarray((Y - weights.mean(Y)).T)
-        self.beta = 1 - weights.delta / weights.mass
-        self.basis, self.norms = np.empty((capacity + 1, len(Y))), np.empty(capacity + 1)
-        self.basis[0], self.norms[0] = weights.root, weights.mass  # the whitened constant
+        self.root, self.counted = padded(weights.root, 1.0), padded(weights.v, 0.0)
+        self.share = padded(weights.delta / weights.v, 0.0)
+        self.code = padded(np.where(Y.T > 0, 1.0, -1.0), 1.0)
+        self.E = padded((Y - weights.mean(Y)).T, 0.0)
+        self.beta = padded(1 - weights.delta / weights.mass, 1.0)
+        self.basis = np.empty((capacity + 1, len(self.root)))
+        self.norms = np.empty(capacity + 1)
+        self.basis[0], self.norms[0] = padded(weights.root, 0.0), weights.mass  # the bias, whitened
         self.W, self.kappa = self.basis[1:], self.norms[1:]
         self.size, self.order = 0, np.empty(capacity, dtype=np.intp)
         self.A = np.eye(capacity)
@@ -238,11 +253,11 @@ class _Fit:
         wrong = (np.min(self.margins(E, beta), axis=-2) < -_BOUNDARY) | unknown
         squares = np.einsum("...ki,...ki->...i", E, E) / np.maximum(beta, _SATURATED) ** 2
         np.maximum(squares, 1.0, out=squares, where=unknown)
-        return np.stack([wrong @ self.weights.v, squares @ self.weights.v]) / self.weights.mass
+        return np.stack([wrong @ self.counted, squares @ self.counted]) / self.weights.mass
 
     def price_with(self, X: np.ndarray, ridge: float) -> np.ndarray:
         """Prices (2, m) of the model with each of the deflated candidates X (m, n) entered."""
-        root = self.weights.root
+        root = self.root
         scale = np.maximum(np.einsum("mi,mi->m", X, X) + ridge, np.finfo(float).tiny)
         gamma = X @ (self.E * root).T / scale[:, None]
         E = self.E - gamma[:, :, None] * (X / root)[:, None, :]
@@ -250,18 +265,18 @@ class _Fit:
 
     def slack(self, mse: float) -> float:
         """Difference of mean squares that rounding could make."""
-        return _TIE * mse + _NOISE * self.prices[0][1]
+        return TIE * mse + _NOISE * self.prices[0][1]
 
     def better(self, size: int, other: int) -> bool:
         """Whether one prefix has the better criterion, by more than rounding."""
         (error, mse), (old_error, old_mse) = self.prices[size], self.prices[other]
-        if self.rate and abs(error - old_error) > _TIE:
+        if self.rate and abs(error - old_error) > TIE:
             return bool(error < old_error)
         return bool(mse < old_mse - self.slack(old_mse))
 
     def add(self, j: int, x: np.ndarray, mean: float, slopes: np.ndarray, ridge: float) -> None:
         """Enter candidate j, of which deflation by ``slopes`` (t,) has left x (n,), whitened."""
-        t, root = self.size, self.weights.root
+        t, root = self.size, self.root
         basis, norms, w = self.basis[: t + 1], self.norms[: t + 1], self.W[t]
         w[:] = x
         for _ in range(2):  # twice is enough; deflation alone degrades with the condition of K
@@ -277,18 +292,15 @@ class _Fit:
         self.prices.append(self.price(self.E, self.beta))
 
     def path(self, best: int) -> ForwardPath:
-        T = self.size
+        T, n = self.size, len(self.Y)
         errors, squares = np.array(self.prices).T
         return ForwardPath(
-            self.order[:T], errors, squares, best, self.A[:T, :T], self.W[:T], self.kappa[:T],
+            self.order[:T], errors, squares, best, self.A[:T, :T], self.W[:T, :n], self.kappa[:T],
             self.ridge[:T], self.means[:T], self.gamma[:T], self.Y, self.weights,
         )  # fmt: skip
 
 
-_Step = namedtuple("_Step", "last R q q3 margin lean label v ridge rate")
-
-
-def _step(fit: _Fit, last: np.ndarray, ridge: float) -> _Step:
+def _step(fit: _Fit, last: np.ndarray, ridge: float) -> Step:
     """What the compiled sweep has to know of the model, besides the unit vector ``last`` (n,).
 
     With a deflated candidate x entered, c = 1/(kappa + lambda), row i is misclassified when left
@@ -296,13 +308,14 @@ def _step(fit: _Fit, last: np.ndarray, ridge: float) -> _Step:
     gamma of the rival) lean x - c x^2 < 0, and the left-out squared residuals sum to at least
     sum_i |R - gamma x|^2 (q + 2 c q3 x^2), R (k, n) the whitened residuals.
     """
-    share, root, v = fit.share, fit.weights.root, fit.weights.v
+    root = fit.root
     beta = np.maximum(fit.beta, 1e-3)  # larger: still a bound, and its sums well scaled
+    share = np.where(fit.counted > 0, fit.share, 1.0)
     margin = (fit.margins(fit.E, fit.beta) + 2 * _BOUNDARY) / share
     lean = (fit.code[0] if len(fit.code) == 1 else 1.0) / (root * share)
     label = np.argmax(fit.code, axis=0)
-    q, q3 = beta**-2, share * beta**-3
-    return _Step(last, fit.E * root, q, q3, margin, lean, label, v, float(ridge), fit.rate)
+    q, q3 = (fit.counted > 0) * beta**-2, fit.share * beta**-3
+    return Step(last, fit.E * root, q, q3, margin, lean, label, fit.counted, float(ridge), fit.rate)
 
 
 def _leave_one_out(
@@ -317,7 +330,7 @@ def _leave_one_out(
     while live.size:
         out = np.zeros((4, len(P)))
         if compiled:
-            _compiled_sweep(P, live, _step(fit, last, ridge), out)
+            compiled_sweep(P, live, _step(fit, last, ridge), out)
         else:
             _plain_sweep(P, live, fit, last, ridge, out)
         history.append(out[0] / length)
@@ -342,10 +355,10 @@ def _cheapest(
         tried = np.append(tried, new)
         prices = np.append(prices, fit.price_with(P[new], ridge), axis=1)
         rate, squares = prices[0] * fit.rate, prices[1]
-        lowest = rate.min() + _TIE
+        lowest = rate.min() + TIE
         least = squares[rate <= lowest].min()
         least += fit.slack(least)
-        fewer, tied = error[rest] < lowest - 2 * _TIE, error[rest] * fit.rate <= lowest
+        fewer, tied = error[rest] < lowest - 2 * TIE, error[rest] * fit.rate <= lowest
         rest = rest[(fewer & fit.rate) | (tied & (bound[rest] <= least))]
         batch = min(2 * batch, max(1, _CACHED // fit.E.size))
     return int(tried[(rate <= lowest) & (squares <= least)].min())
@@ -359,12 +372,12 @@ def _least_squares(
     kappa_j and w_j'y are downdated. That loses the digits by which kappa_j falls, so both are
     computed afresh after a fall by 1e3 (as in LAPACK's pivoted QR).
     """
-    target = fit.E * fit.weights.root
+    target = fit.E * fit.root
     product, kappa = P @ target.T, np.einsum("mi,mi->m", P, P)
     fresh = kappa.copy()
     while live.size:
         gain = np.sum(product[live] ** 2, axis=1) / kappa[live]
-        slack = _TIE * gain.max() + _NOISE * np.sum(target**2)
+        slack = TIE * gain.max() + _NOISE * np.sum(target**2)
         j = int(live[np.argmax(gain >= gain.max() - slack)])
         yield j, np.zeros(fit.size)
         W, lengths = fit.W[: fit.size], np.sqrt(fit.kappa[: fit.size])
@@ -383,108 +396,26 @@ def _least_squares(
 
 
 def _whiten(P: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
-    """Centre the rows of P and scale them by sqrt(v), in place; weighted means and kappa, (L,)."""
-    means = P @ weights.v / weights.mass
+    """Centre the rows of P and scale them by sqrt(v), in place; weighted means and kappa, (L,).
+
+    Penalty rows, beyond those that have weights, are left as they are.
+    """
+    n = len(weights.v)
+    means = P[:, :n] @ weights.v / weights.mass
     kappa = np.empty(len(P))
     for block in row_blocks(len(P), P.shape[1], _CACHED):
-        X = P[block]
+        X = P[block, :n]
         X -= means[block, None]
         if not weights.uniform:
             X *= weights.root
-        kappa[block] = np.einsum("mi,mi->m", X, X)
+        kappa[block] = np.einsum("mi,mi->m", P[block], P[block])
     return means, kappa
-
-
-def _compiled_sweep(P: np.ndarray, live: np.ndarray, step: _Step, out: np.ndarray) -> None:
-    """`_sweep` on all threads; candidates are independent, so their number changes nothing."""
-    sweep, threads = _compile()
-    if threads == 1 or P.size < _THREADED:
-        sweep(P, live, step, out)
-        return
-    with ThreadPoolExecutor(threads) as executor:
-        parts = np.array_split(live, 4 * threads)
-        list(executor.map(lambda part: sweep(P, part, step, out), parts))
-
-
-@functools.cache
-def _compile() -> tuple[Callable[..., None], int]:
-    """`_sweep` in machine code, free of the interpreter lock, and the threads it may use."""
-    numba = importlib.import_module("numba")  # here, so that importing fisherkit does not pay
-    flags = {"reassoc", "contract", "nsz", "arcp"}
-    sweep = numba.njit(cache=True, nogil=True, fastmath=flags)(_sweep)
-    return sweep, numba.config.NUMBA_NUM_THREADS
-
-
-def _sweep(P: np.ndarray, live: np.ndarray, step: _Step, out: np.ndarray) -> None:
-    """Deflate the ``live`` rows of P by the term entered last and bound the price of each.
-
-    Fills ``out`` (4, L) with slope (product with the last term), kappa, weight of misclassified
-    rows (if counted), bound (zero where others misclassify less). Written for the compiler.
-    """
-    last, R, q, q3, margins, lean, label, v, ridge, rate = step
-    k, n = R.shape
-    gamma, lift, low = np.empty(k), np.empty(n), np.empty(n)
-    fewest = np.inf
-    for j in live:
-        p = P[j]
-        a = 0.0
-        for i in range(n):
-            a += last[i] * p[i]
-        r = R[0]
-        square = product = 0.0
-        for i in range(n):
-            x = p[i] - a * last[i]
-            p[i] = x
-            square += x * x
-            product += r[i] * x
-        out[0, j], out[1, j], gamma[0] = a, square, product
-        if square == 0.0:
-            continue
-        for c in range(1, k):
-            r = R[c]
-            product = 0.0
-            for i in range(n):
-                product += r[i] * p[i]
-            gamma[c] = product
-        curve = 1.0 / (square + ridge)
-        gamma *= curve
-        if rate:
-            wrong = 0.0
-            if k == 1:
-                g, m = gamma[0], margins[0]
-                for i in range(n):
-                    x = p[i]
-                    if m[i] + x * (g * lean[i] - curve * x) < 0.0:
-                        wrong += v[i]
-            else:
-                for i in range(n):
-                    lift[i] = gamma[label[i]]
-                low[:] = np.inf
-                for c in range(k):
-                    g, m = gamma[c], margins[c]
-                    for i in range(n):
-                        low[i] = min(low[i], m[i] + (lift[i] - g) * lean[i] * p[i])
-                for i in range(n):
-                    if low[i] < curve * p[i] * p[i]:
-                        wrong += v[i]
-            out[2, j] = wrong
-            if wrong > fewest * (1.0 + _TIE):
-                continue
-            fewest = min(fewest, wrong)
-        total = 0.0
-        for c in range(k):
-            g, r = gamma[c], R[c]
-            for i in range(n):
-                x = p[i]
-                e = r[i] - g * x
-                total += e * e * (q[i] + 2.0 * curve * q3[i] * x * x)
-        out[3, j] = total
 
 
 def _plain_sweep(
     P: np.ndarray, live: np.ndarray, fit: _Fit, last: np.ndarray, ridge: float, out: np.ndarray
 ) -> None:
-    """What `_sweep` does, in NumPy; the bounds are the prices themselves."""
+    """What the compiled sweep does, in NumPy; the bounds are the prices themselves."""
     for block in row_blocks(len(live), fit.E.size, _CACHED):
         rows = live[block]
         X = P[rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
@@ -24,6 +24,7 @@ from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
 from fisherkit.large import LargeFit, Plan, Request, memory_budget, plan
 from fisherkit.ridge import Ridge, RidgePath
 from fisherkit.rows import read
+from fisherkit.select import log
 from fisherkit.tune import Problem, Tuned, accurate_path, tune
 from fisherkit.weights import Weights
 
@@ -73,6 +74,8 @@ class Task:
         gram = problem.design.gram
         kernel = replace(gram.kernel, gamma=selection.gamma)
         design = replace(problem.design, gram=Gram(gram.X, kernel, gram.rounding))
+        if design.basis == "greedy":
+            design = replace(design, basis="given", rows=tuned.centres)
         held_out = HeldOut.leave_one_out(problem.Y, design.weights, balanced=False)
         return replace(
             self,
@@ -102,6 +105,8 @@ def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 class KernelModel(BaseEstimator):
     """What the classifier and the regressor share: kernel, rows, tuning, scores."""
+
+    _bases: ClassVar[tuple[str, ...]] = BASES
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -175,16 +180,16 @@ class KernelModel(BaseEstimator):
         basis, rows = "given", None
         if isinstance(self.basis, str):
             basis = validation.one_of(
-                "basis", self.basis, BASES, also=" or an array of row indices"
+                "basis", self.basis, self._bases, also=" or an array of row indices"
             )
             if basis == "auto" and m is not None:
                 basis = "pivoted"
             if basis == "full" and m is not None:
                 raise ValueError(
                     f"n_components={m} has no meaning with basis='full', where every row is a "
-                    "centre; use basis='pivoted' or 'random', or n_components=None."
+                    "centre; use another basis, or n_components=None."
                 )
-            if basis in ("pivoted", "random") and m is None:
+            if basis not in ("auto", "full") and m is None:
                 raise ValueError(
                     f"basis={basis!r} needs n_components, the number of centres; got None."
                 )
@@ -256,6 +261,8 @@ class KernelModel(BaseEstimator):
         self.gamma_: Any = tuned.selection.gamma
         self.regularization_ = tuned.selection.mu
         self.selection_ = tuned.selection
+        if tuned.selection.reason:
+            log.info("%s", tuned.selection.reason)
         self._fitted_kernel: Any = replace(gram.kernel, gamma=self.gamma_)
         self.basis_indices_ = _array.indices(task.kept[tuned.centres], gram.X)
         self._centres: Any = None
@@ -267,16 +274,15 @@ class KernelModel(BaseEstimator):
         self._training_features: Any = gram.X  # what the fitted kernel compares new rows with
 
     def _store_large(self, fit: LargeFit, *, flat: bool) -> None:
-        """Fitted attributes of f, of a fit that has read its rows in blocks."""
-        found = fit.fitted
+        """Fitted attributes of f, of a fit that memory does not hold the usual way."""
         self.gamma_ = fit.kernel.gamma
-        self.regularization_ = found.selection.mu
-        self.selection_ = found.selection
+        self.regularization_ = fit.selection.mu
+        self.selection_ = fit.selection
         self._fitted_kernel = fit.kernel
-        self.basis_indices_ = _array.indices(fit.indices, found.coef)
+        self.basis_indices_ = _array.indices(fit.indices, fit.coef)
         self._centres = fit.centres
-        self.dual_coef_ = found.coef[:, 0] if flat else found.coef.T
-        self.intercept_ = found.intercept[0] if flat else found.intercept
+        self.dual_coef_ = fit.coef[:, 0] if flat else fit.coef.T
+        self.intercept_ = fit.intercept[0] if flat else fit.intercept
         self._training = self._training_features = None
 
     def _plan(self, X: Any) -> Plan:
@@ -336,9 +342,12 @@ class KernelModel(BaseEstimator):
     def _fresh_training(self) -> Task:
         """A copy of the task: what its Gram matrix keeps must not stay with the estimator."""
         if self._training is None:
+            lacking = "every row of the fit in memory, but the fit has read them in blocks"
+            if self.selection_.method != "streamed":
+                lacking = "all of the kernel matrix in memory"
             raise ValueError(
-                "This needs every row of the fit in memory, but the fit has read them in blocks "
-                f"({self.selection_.reason}). Raise max_memory, or fit a part of the rows."
+                f"This needs {lacking} ({self.selection_.reason}). Raise max_memory, or fit a part "
+                "of the rows."
             )
         return self._training.on(self._training.problem.design.gram.X)
 

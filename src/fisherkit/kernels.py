@@ -314,13 +314,17 @@ class Gram:
         chosen = xp.take(self.X, rows, axis=0)
         return chosen if self.kernel.precomputed else self.kernel.block(chosen, self.X)
 
-    def corner(self, rows: Array) -> Array:
-        """K[rows, rows], (m, m)."""
+    def between(self, rows: Array, others: Array) -> Array:
+        """K[rows, others], (m, p)."""
         xp = _array.namespace(self.X)
         chosen = xp.take(self.X, rows, axis=0)
         if self.kernel.precomputed:
-            return xp.take(chosen, rows, axis=1)
-        return self.kernel.block(chosen, chosen)
+            return xp.take(chosen, others, axis=1)
+        return self.kernel.block(chosen, xp.take(self.X, others, axis=0))
+
+    def corner(self, rows: Array) -> Array:
+        """K[rows, rows], (m, m)."""
+        return self.between(rows, rows)
 
     def full(self) -> Array:
         """K, a fresh (n, n) array that the caller may overwrite; O(n^2 d) once, O(n^2) again."""

@@ -3,6 +3,10 @@
 The choices that the passes of `fisherkit.blocks` need are made on a sample of rows: the width by
 the exact core on at most `SUBSET` rows, the centres by pivoted Cholesky or greedily on some more.
 mu is chosen on all rows.
+
+Where nothing is said about centres, and a factor of the kernel matrix with no more columns than
+there would be centres fits the budget, the passes are not needed: the low-rank path takes every row
+as a centre. It is tried with that rank as its limit, once the width is known, and gives up early.
 """
 
 from __future__ import annotations
@@ -13,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from fisherkit import _array, basis
+from fisherkit import _array, basis, greedy
 from fisherkit._array import Array
 from fisherkit.blocks import Fitted, Kept, fit_rows, second_pass_numbers
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Design
 from fisherkit.kernels import Gram, Kernel, gamma_of_variance, median_gamma, race_seed
 from fisherkit.moments import Block, Centres
-from fisherkit.ridge import Residuals
+from fisherkit.ridge import Residuals, Ridge
 from fisherkit.rows import LocalRows, Rows, Sample, Seen, Survey
-from fisherkit.select import log
-from fisherkit.tune import Problem, tune
+from fisherkit.select import Selection, log
+from fisherkit.tune import Problem, greedy_centres, tune, tune_low_rank
 from fisherkit.weights import Weights
 
 SUBSET = 2048  # rows on which the width is tuned
@@ -33,8 +37,9 @@ _LEAST_POOL = 20_000
 _SAMPLE_SHARE = 0.25  # of the budget, for the sample
 _DEFAULT_SHARE = 0.5  # of the free memory
 _FULL_COPIES = 3  # of K that the exact path holds at a time
-_THIN_COPIES = 5  # of the features that the path on centres holds at a time
+_THIN_COPIES = 5  # of the features that a path on centres, or on a low-rank factor, holds at a time
 _AUTO_CENTRES = (1000, 4000)
+_LEAST_RANK = 50  # below which trying the low-rank path is not worth it
 _UNITS = {"B": 0, "KB": 1, "MB": 2, "GB": 3, "TB": 4}
 
 
@@ -60,12 +65,17 @@ def memory_budget(value: Any, reference: Array) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """Whether rows are read in blocks; with how many centres, found how, and why."""
+    """Whether rows are read in blocks; with how many centres, found how, and why.
+
+    With ``max_rank``, only if the kernel matrix has no factor of that rank.
+    """
 
     streamed: bool
     basis: str
     n_components: int | None
     reason: str
+    max_rank: int | None = None
+    why: str = ""
 
 
 def plan(
@@ -76,22 +86,36 @@ def plan(
     ``itemsize`` is that of a copy of X that the path in memory would make, 0 if it makes none;
     ``beside`` counts the numbers for each row that it holds beside features and decomposition.
     """
-    copy = n * (d * itemsize + 8 * beside)
+    copy, max_rank = n * (d * itemsize + 8 * beside), None
     if basis in ("auto", "full"):
         need = copy + 8 * _FULL_COPIES * n * n
         if need <= memory or basis == "full":
             return Plan(False, basis, m, "")
         m = automatic_centres(n, memory)
+        rank = int(((1 - _SAMPLE_SHARE) * memory - copy) / (8 * _THIN_COPIES * n))
+        max_rank = min(rank, m) if rank >= _LEAST_RANK else None
         why = f"the exact path on {n} rows takes about {_size(need)} of memory"
         basis = "pivoted"
     else:
         assert m is not None
         need = copy + 8 * _THIN_COPIES * n * m
+        need += 8 * greedy.numbers(m, n) if basis == "greedy" else 0
         if need <= memory:
             return Plan(False, basis, m, "")
+        require_greedy(basis, n, m, memory)
         why = f"{n} rows with {m} centres take about {_size(need)} of memory"
-    reason = f"{why}, max_memory is {_size(memory)}: row blocks with {m} centres ({basis})"
-    return Plan(True, basis, m, reason)
+    why += f", max_memory is {_size(memory)}"
+    return Plan(True, basis, m, f"{why}: row blocks with {m} centres ({basis})", max_rank, why)
+
+
+def require_greedy(basis: str, n: int, m: int, memory: int) -> None:
+    """Refuse a budget that does not hold the candidates of a greedy choice."""
+    need = 8 * greedy.numbers(m, n)
+    if basis == "greedy" and need > memory:
+        raise ValueError(
+            f"max_memory={memory} bytes does not hold what choosing {m} centres by basis='greedy' "
+            f"takes, {need} bytes. Raise max_memory, lower n_components, or use basis='pivoted'."
+        )
 
 
 def automatic_centres(n: int, memory: int) -> int:
@@ -126,13 +150,20 @@ class Request:
 
 @dataclass(frozen=True)
 class LargeFit:
-    """A fitted model: centres (m, d) and their rows, coefficients, and where residuals are."""
+    """A fitted model: centres (m, d) and their rows, coefficients, and where residuals are.
+
+    Residuals are known to ``passes``, or to the fit of the low-rank path, ``ridge``.
+    """
 
     kernel: Kernel
     centres: Array
     indices: np.ndarray
-    fitted: Fitted
+    selection: Selection
+    coef: Array
+    intercept: Array
     spread: np.ndarray
+    passes: Fitted | None = None
+    ridge: Ridge | None = None
 
 
 def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None) -> LargeFit:
@@ -142,12 +173,18 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
     rows.budget.require(*second_pass_numbers(m, d, rows.k))  # before any row is read
     sample, pool, seen = draw(request.plan, request.seed, rows, d)
     kernel = replace(request.kernel, gamma=_width(request, rows, sample, seen))
-    chosen = given or pool.take(choose(request.plan, request.seed, kernel, pool, rows.reference))
+    reason = request.plan.reason
+    if request.plan.max_rank is not None and isinstance(rows, LocalRows):
+        exact = _exactly(request, rows, kernel, sample, seen)
+        if exact is not None:
+            return exact
+        reason += f"; the kernel matrix has a rank above {request.plan.max_rank}"
+    chosen = given or pool.take(_centres(request, rows, kernel, pool, seen))
     frequency = _array.like(chosen.frequency, rows.reference)
     centres = Centres.of(kernel, _array.like(chosen.X, rows.reference), frequency, request.penalty)
     # The luckiest rows may be the centres, whose leverage is higher than usual.
     pilot = sample.take(np.arange(min(m, sample.size // 2), sample.size))
-    log.info("%s", request.plan.reason)
+    log.info("%s", reason)
     fitted = fit_rows(
         rows,
         centres,
@@ -157,14 +194,61 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
         balanced=request.balanced,
         mu=request.mu,
         keep=rows.keep_bytes,
-        reason=request.plan.reason,
+        reason=reason,
     )
     return LargeFit(
         kernel,
         centres.X,
         rows.locate(chosen.index[centres.kept]),
-        fitted,
+        *(fitted.selection, fitted.coef, fitted.intercept),
         seen.highest - seen.lowest,
+        passes=fitted,
+    )
+
+
+def _pool(basis: str, m: int) -> int:
+    """Rows among which m centres are chosen."""
+    if basis == "pivoted":
+        return max(_POOL * m, _LEAST_POOL)
+    return greedy.priced_rows(m) if basis == "greedy" else m
+
+
+def _exactly(
+    request: Request, rows: LocalRows, kernel: Kernel, sample: Sample, seen: Seen
+) -> LargeFit | None:
+    """Every row as a centre, by a factor of the rank planned; ``None`` where that does not do."""
+    max_rank = request.plan.max_rank
+    assert max_rank is not None
+    some = _problem(request, rows, kernel, sample.take(np.arange(min(SUBSET, sample.size))), seen)
+    limits = {"mu": request.mu, "gamma": kernel.gamma, "max_rank": max_rank}
+    guess = tune_low_rank(some, likely_mu=None, **limits)
+    if guess is None:  # the rank only grows with more rows
+        return None
+    block = rows.block(slice(0, rows.n))
+    X = _array.widen(block.X)
+    design = replace(some.design, gram=Gram(X, kernel), weights=block.weights)
+    held_out = HeldOut.leave_one_out(block.Y, block.weights, balanced=request.balanced)
+    tuned = tune_low_rank(
+        Problem(design, block.Y, Criterion(request.criterion, held_out)),
+        likely_mu=guess.selection.mu,  # in units of K, it hardly depends on the number of rows
+        **limits,
+    )
+    if tuned is None:
+        return None
+    rank = len(tuned.centres)
+    reason = (
+        f"{request.plan.why}, but a factor of rank {rank} of the kernel matrix fits: every row is "
+        "a centre"
+    )
+    log.info("%s", reason)
+    return LargeFit(
+        kernel,
+        _array.namespace(X).take(X, _array.indices(tuned.centres, X), axis=0),
+        rows.locate(block.index[tuned.centres]),
+        replace(tuned.selection, reason=reason),
+        *(tuned.ridge.coef, tuned.ridge.intercept),
+        seen.highest - seen.lowest,
+        ridge=tuned.ridge,
     )
 
 
@@ -172,7 +256,7 @@ def draw(plan: Plan, seed: int, rows: Rows, d: int) -> tuple[Sample, Sample, See
     """Survey the rows: a sample of them, those of it that may be centres, and what was seen."""
     m = plan.n_components
     assert m is not None
-    pool = max(_POOL * m, _LEAST_POOL) if plan.basis == "pivoted" else m
+    pool = _pool(plan.basis, m)
     survey = Survey(1, race_seed(seed), d, rows.k, rows.describe)
     least, one = (replace(survey, size=size).state_numbers for size in (0, 1))
     affordable = int(_SAMPLE_SHARE * rows.budget.bytes / 8 - least) // (one - least)
@@ -194,9 +278,12 @@ def block_of(sample: Sample, reference: Array) -> Block:
 
 def all_residuals(fit: LargeFit, rows: LocalRows) -> Residuals:
     """Residuals of the rows of positive weight at the chosen mu."""
-    kept = fit.fitted.kept
+    if fit.passes is None:
+        assert fit.ridge is not None
+        return fit.ridge
+    kept = fit.passes.kept
     if kept is None:
-        kept = Kept(rows.sweep(fit.fitted.left_out_pass()).kept, np.ones(1))
+        kept = Kept(rows.sweep(fit.passes.left_out_pass()).kept, np.ones(1))
     index, e, B = kept.residuals()
     place = _array.indices(index, rows.Y)
     xp = _array.namespace(rows.Y)
@@ -213,32 +300,56 @@ def _width(request: Request, rows: Rows, sample: Sample, seen: Seen) -> float | 
         return request.gamma
     if request.gamma_rule == "scale":
         return gamma_of_variance(seen.variance, sample.X.shape[1])
-    some = block_of(sample.take(np.arange(min(SUBSET, sample.size))), rows.reference)
-    X, weights = _array.widen(some.X), some.weights
-    if X.shape[0] < seen.rows:  # drawn by weight: they count alike
-        weights = Weights.unit(X)
+    some = sample.take(np.arange(min(SUBSET, sample.size)))
+    problem = _problem(request, rows, request.kernel, some, seen)
+    X, weights = problem.design.gram.X, problem.design.weights
     if request.gamma_rule == "median":
         return median_gamma(X, weights.frequency, request.kernel, request.seed)
-    held_out = HeldOut.leave_one_out(some.Y, weights, balanced=request.balanced)
-    design = Design(
-        Gram(X, request.kernel),
-        weights,
-        request.penalty,
-        request.bias,
-        "auto",
-        None,
-        None,
-        request.seed,
-    )
-    problem = Problem(design, some.Y, Criterion(request.criterion, held_out))
-    mu = request.mu if request.mu is None else request.mu * weights.total / seen.weight
+    mu = _mu_of_part(request, problem, seen)
     gamma = tune(problem, mu=mu, gamma=None, search_gamma=True).selection.gamma
     log.info("gamma %.4g tuned on %d of %d rows", gamma, X.shape[0], seen.rows)
     return gamma
 
 
-def choose(plan: Plan, seed: int, kernel: Kernel, pool: Sample, reference: Array) -> np.ndarray:
+def _problem(
+    request: Request,
+    rows: Rows,
+    kernel: Kernel,
+    sample: Sample,
+    seen: Seen,
+    basis: str = "auto",
+    m: int | None = None,
+) -> Problem:
+    """The fit asked for on the rows of a sample, in memory."""
+    some = block_of(sample, rows.reference)
+    X, weights = _array.widen(some.X), some.weights
+    if X.shape[0] < seen.rows:  # drawn by weight: they count alike
+        weights = Weights.unit(X)
+    held_out = HeldOut.leave_one_out(some.Y, weights, balanced=request.balanced)
+    gram = Gram(X, kernel)
+    design = Design(gram, weights, request.penalty, request.bias, basis, m, None, request.seed)
+    return Problem(design, some.Y, Criterion(request.criterion, held_out))
+
+
+def _mu_of_part(request: Request, problem: Problem, seen: Seen) -> float | None:
+    """The mu asked for, if any, in proportion to the rows of a part."""
+    if request.mu is None:
+        return None
+    return request.mu * problem.design.weights.total / seen.weight
+
+
+def _centres(request: Request, rows: Rows, kernel: Kernel, pool: Sample, seen: Seen) -> np.ndarray:
     """Which rows of the pool are the centres, in the order of the data."""
+    if request.plan.basis != "greedy":
+        return choose(request.plan, request.seed, kernel, pool, rows.reference)
+    problem = _problem(request, rows, kernel, pool, seen, "greedy", request.plan.n_components)
+    mu = _mu_of_part(request, problem, seen)
+    chosen, _ = greedy_centres(problem, mu=mu, gamma=kernel.gamma, search_gamma=False)
+    return chosen[np.argsort(pool.index[chosen])]
+
+
+def choose(plan: Plan, seed: int, kernel: Kernel, pool: Sample, reference: Array) -> np.ndarray:
+    """The same where the labels have no part in it."""
     m = plan.n_components
     assert m is not None
     if plan.basis == "random":

@@ -373,6 +373,12 @@ def _require_closed_form(model: Any, caller: str) -> None:
             f"{caller} has closed forms for KernelFisherClassifier and KernelRidgeCV; got "
             f"{type(model).__name__}. Use sklearn.model_selection.{caller}."
         )
+    if isinstance(model.basis, str) and model.basis == "greedy":
+        raise ValueError(
+            "basis='greedy' chooses centres by the labels of all rows, the held-out ones included, "
+            "which has no closed form. Use basis='pivoted', or "
+            f"sklearn.model_selection.{caller}, which chooses anew in each fit."
+        )
 
 
 def _require_numbers(model: Any, caller: str) -> None:

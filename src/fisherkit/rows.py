@@ -268,6 +268,18 @@ def frame_values(frame: Any) -> np.ndarray:
     return values
 
 
+def require_number_columns(frame: Any, name: str) -> None:
+    """Refuse a frame (pandas, polars or Dask) with a column of anything but numbers."""
+    for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        kind = getattr(dtype, "kind", None)
+        polars = kind is None and (dtype.is_numeric() or str(dtype) == "Boolean")
+        if not polars and (kind is None or kind not in "biuf"):
+            raise ValueError(
+                f"{name} must hold numbers; column {column!r} has dtype {dtype}. Encode or drop it "
+                "first."
+            )
+
+
 def read_rows(X: Any, rows: np.ndarray) -> Array:
     """Rows at these places as a dense array."""
     if hasattr(X, "toarray"):

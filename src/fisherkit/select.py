@@ -89,7 +89,8 @@ class Selection:
     path : ndarray with fields gamma, mu, value
         Every model priced, in order.
     reason : str
-        Why rows were read in blocks and which centres they share; empty in memory.
+        What was chosen from the number of rows and the memory budget, and why; empty where the
+        basis was asked for and memory holds the fit.
     """
 
     criterion: str

@@ -19,7 +19,7 @@ from fisherkit.criteria import CRITERIA
 from fisherkit.large import LargeFit, Plan, Request, all_residuals, fit_large, memory_budget
 from fisherkit.likelihood import Likelihood
 from fisherkit.ridge import Residuals
-from fisherkit.rows import Budget, LocalRows, Sample, read_rows
+from fisherkit.rows import Budget, LocalRows, Sample, read_rows, require_number_columns
 from fisherkit.weights import Weights
 
 
@@ -196,6 +196,8 @@ def _begin(model: Any, X: Any) -> tuple[Array, Any]:
     """Forget earlier fits and note the columns of X; the reference array, and X by rows."""
     model._forget()
     validate_data(model, X, skip_check_array=True)
+    if hasattr(X, "columns"):
+        require_number_columns(X, "X")
     return reference_of(X), X.tocsr() if hasattr(X, "tocsr") else X
 
 

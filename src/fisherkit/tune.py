@@ -14,12 +14,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fisherkit import basis
+from fisherkit import basis, greedy
 from fisherkit._array import Array
 from fisherkit.canonical import require_positive
 from fisherkit.criteria import Criterion
-from fisherkit.decompose import Budget, Decomposed, Decomposer, Design, SharedDecomposer
-from fisherkit.kernels import reference_width, width_step
+from fisherkit.decompose import (
+    SMALL,
+    Budget,
+    Decomposed,
+    Decomposer,
+    Design,
+    RankError,
+    SharedDecomposer,
+)
+from fisherkit.kernels import race_seed, reference_width, width_step
 from fisherkit.ridge import Ridge, RidgePath, solve
 from fisherkit.select import GRID, PATH_DTYPE, MuSearch, PathPrices, Selection, Status, log, march
 
@@ -27,6 +35,7 @@ _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
 _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the signal
 _ACCEPT = 3e-6  # trace left out, relative to the chosen mu
 _ROUGH = (3e-2, 1e-4)  # mean residual diagonal, relative to the best mu, at levels of pricing
+_WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 
 
@@ -66,6 +75,8 @@ def tune(
     A ``decomposer`` given serves several problems that differ in their targets alone.
     """
     design = problem.design
+    if design.basis == "greedy":
+        return _on_greedy_centres(problem, mu=mu, gamma=gamma, search_gamma=search_gamma)
     if mu is not None and not search_gamma and design.every_row:
         exact = _by_cholesky(problem, mu)
         if exact is not None:
@@ -85,6 +96,64 @@ def tune(
     if edge is not None and tuned.selection.status in (Status.INTERIOR, Status.GIVEN):
         tuned = replace(tuned, selection=replace(tuned.selection, status=edge))
     return tuned
+
+
+def tune_low_rank(
+    problem: Problem,
+    *,
+    mu: float | None,
+    gamma: float | None,
+    likely_mu: float | None,
+    max_rank: int,
+) -> Tuned | None:
+    """`tune` at this gamma through a factor of at most ``max_rank``; ``None`` if that is too few.
+
+    ``likely_mu`` says how accurate the factor has to be at first, if it is known.
+    """
+    decomposer = Decomposer(problem.design, max_rank=max_rank)
+    known = {} if likely_mu is None else {gamma: likely_mu}
+    try:
+        return _Tuner(problem, mu, decomposer, likely_mu=known).tune(gamma)
+    except RankError:
+        return None
+
+
+def greedy_centres(
+    problem: Problem, *, mu: float | None, gamma: float | None, search_gamma: bool
+) -> tuple[np.ndarray, Selection]:
+    """Centres by `fisherkit.greedy`, at the width and mu of as many random centres; that choice."""
+    design = problem.design
+    rough = replace(problem, design=replace(design, basis="random"))
+    found = tune(rough, mu=mu, gamma=gamma, search_gamma=search_gamma).selection
+    log.info("random centres: %s %.6g at mu %.4g", found.criterion, found.value, found.mu)
+    assert design.n_components is not None
+    rows = greedy.choose_rows(
+        design.gram.with_gamma(found.gamma),
+        problem.Y,
+        design.weights,
+        design.penalty,
+        design.n_components,
+        found.mu,
+        race_seed(design.seed),
+    )
+    return rows, found
+
+
+def _on_greedy_centres(
+    problem: Problem, *, mu: float | None, gamma: float | None, search_gamma: bool
+) -> Tuned:
+    """The width on random centres; mu once more on the centres that greedy selection finds there.
+
+    The path records both.
+    """
+    rows, found = greedy_centres(problem, mu=mu, gamma=gamma, search_gamma=search_gamma)
+    design = replace(problem.design, basis="given", rows=rows)
+    tuned = tune(replace(problem, design=design), mu=mu, gamma=found.gamma, search_gamma=False)
+    status = tuned.selection.status
+    if found.status in _WIDTH_ENDS and status in (Status.INTERIOR, Status.GIVEN):
+        status = found.status
+    path = np.concatenate([found.path, tuned.selection.path])
+    return replace(tuned, selection=replace(tuned.selection, status=status, path=path))
 
 
 def accurate_path(problem: Problem, *, mu: float, gamma: float | None) -> RidgePath:
@@ -116,6 +185,7 @@ def _by_cholesky(problem: Problem, mu: float) -> Tuned | None:
         tolerance=0.0,
         unit=unit,
         path=np.array([(_number(gram.kernel.gamma), mu, value)], dtype=PATH_DTYPE),
+        reason=_reason(design, "cholesky", gram.n),
     )
     return Tuned(ridge, np.arange(gram.n), selection)
 
@@ -161,6 +231,9 @@ class _Tuner:
             tolerance=canonical.tolerance,
             unit=canonical.unit,
             path=np.array(self.priced, dtype=PATH_DTYPE),
+            reason=_reason(
+                self.problem.design, search.decomposed.method, len(search.decomposed.centres)
+            ),
         )
         return Tuned(search.path.at(mu), search.decomposed.centres, selection)
 
@@ -244,6 +317,21 @@ class _Tuner:
         prices = zip(search.mus, search.values, strict=True)
         self.priced.extend((_number(gamma), mu, value) for mu, value in prices)
         return _Search(search, path, decomposed)
+
+
+def _reason(design: Design, method: str, centres: int) -> str:
+    """Why every row is a centre, and how; empty where the basis was asked for."""
+    if design.basis != "auto":
+        return ""
+    n = design.gram.n
+    if method == "low-rank":
+        return f"{n} rows fit in memory, through a factor of rank {centres} of the kernel matrix"
+    why = "width and mu are given"
+    if method == "full":
+        small = max(n, design.weights.total) <= SMALL
+        why = "few enough to look for no factor" if small else "the kernel matrix has no low rank"
+    how = {"full": "all of it is decomposed", "cholesky": "one Cholesky factorisation"}[method]
+    return f"{n} rows fit in memory, {why}: {how}"
 
 
 def _rough_budget(share: float, mu: float) -> Budget:
