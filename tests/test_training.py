@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 
 from fisherkit import recipes, training
+from fisherkit.frames import TableError
 from fisherkit.recipes import METHODS, Recipe, RecipeError
-from fisherkit.tables import TableError
-from fisherkit.training import example, read_data, train
+from fisherkit.training import train
+from fisherkit.training_data import Data, example, read_data
 
 
 def people(n=120, seed=0, classes=("no", "yes")):
@@ -109,7 +110,7 @@ def test_rows_held_out_by_folds_are_those_of_models_that_never_saw_them(saved):
         np.array(["no", "yes"])[found.probabilities.argmax(axis=1)], found.predicted
     )
     shuffled = np.random.RandomState(1).permutation(data.y)
-    noise = train(training.Data(**{**vars(data), "y": shuffled}), held_out="folds").held_out
+    noise = train(Data(**{**vars(data), "y": shuffled}), held_out="folds").held_out
     assert np.mean(noise.predicted != noise.y) > 0.3  # nothing to learn, and nothing learned
 
 

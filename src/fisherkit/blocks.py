@@ -350,14 +350,7 @@ def fit_rows(
     ``pilot`` are some rows at random; residuals are kept if they take no more than ``keep`` bytes.
     Cost: 3 n m^2 flops and 2 n m kernel values.
     """
-    origin = None
-    if bias == "free":
-        some = pilot.X[:_ORIGIN_ROWS, :]
-        origin = _array.namespace(some).mean(centres.block(some), axis=0)
-    first = FirstPass(centres, origin, pilot.Y.shape[1])
-    sums = rows.sweep(first)
-    relative = relative_floor(sums.total, _array.eps(centres.X))
-    form = Form.of(first, sums, bias, smallest=relative)
+    form, relative = form_of_rows(rows, centres, pilot, bias)
     log.info("pass 1: %d rows, %d centres, rank %d", form.rows, centres.size, form.rank)
     step, smooth = SecondPass(form, rule, balanced, (), 0), rule != "error"
     negligible = 1e-13 * form.spread / form.mass if rule == "press" else 0.0
@@ -388,6 +381,18 @@ def fit_rows(
         reason=reason,
     )
     return Fitted(form, selection, *form.coefficients(chosen), prices.kept(chosen))
+
+
+def form_of_rows(rows: Rows, centres: Centres, some: Block, bias: str) -> tuple[Form, float]:
+    """Pass 1, and the least mu relative to tr(G)/n; ``some`` rows tell where features lie."""
+    origin = None
+    if bias == "free":
+        X = some.X[:_ORIGIN_ROWS, :]
+        origin = _array.namespace(X).mean(centres.block(X), axis=0)
+    first = FirstPass(centres, origin, some.Y.shape[1])
+    sums = rows.sweep(first)
+    relative = relative_floor(sums.total, _array.eps(centres.X))
+    return Form.of(first, sums, bias, smallest=relative), relative
 
 
 def _prepare(prices: _Prices, pilot: Block) -> None:

@@ -26,6 +26,8 @@ CLASSIFIERS = {
 }
 METHODS = tuple(CLASSIFIERS)
 
+IN_BLOCKS = ("fisher",)  # methods that can read their rows in blocks
+
 _EXACT_ROWS = 1000
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
 _CENTRES = {"fisher": 500, "committee": 300, "sparse": 300, "forward": 300, "bayes": 300}
@@ -80,8 +82,11 @@ class Recipe:
             if method != "bayes":
                 parameters["basis"] = "random"
         if max_memory is not None:
-            if method != "fisher":
-                raise RecipeError(f"method {method} cannot fit in blocks of rows; fisher can.")
+            if method not in IN_BLOCKS:
+                raise RecipeError(
+                    f"method {method} needs all rows at once; --out-of-core and --max-memory are "
+                    f"for {', '.join(IN_BLOCKS)}."
+                )
             parameters["max_memory"] = max_memory
         parameters["random_state"] = seed
         search = method in _SEARCHED and kernel not in ("linear", "cosine", "additive_chi2")
