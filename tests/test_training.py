@@ -156,6 +156,10 @@ def test_targets_of_any_type(saved, labels, classes):
         ({"label": 1}, "one value only"),
         ({"label": np.linspace(0, 1, 120)}, "120 different values.*KernelRidgeCV"),
         ({"label": np.arange(120)}, "120 different values"),
+        (
+            {"label": [0.5, 1.0] * 60},
+            "2 different values in 120 rows, with fractions.*0.5, 1.0 are names: --text 'label'",
+        ),
         ({"label": None}, "no row has a value"),
         ({"label": [f"c{k}" for k in range(120)]}, "too few rows"),
         ({"seen": "2024-05-01"}, "column 'seen' holds dates, such as '2024-05-01'.*--drop 'seen'"),

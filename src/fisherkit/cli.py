@@ -4,8 +4,9 @@ Modules that are slow to import are imported inside the commands that need them,
 ``fisherkit --help`` and shell completion answer at once. Progress goes to standard error,
 results to standard output.
 
-Exit codes: 0 done; 1 unexpected (a fault of fisherkit); 2 wrong command line; 3 a table that cannot
-be used; 4 a model file that cannot be used; 5 an extra is not installed.
+Exit codes: 0 done; 1 unexpected (a fault of fisherkit); 2 wrong command line, or a file that cannot
+be written; 3 a table that cannot be used; 4 a model file that cannot be used; 5 an extra is not
+installed; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import typer
 from fisherkit.cli_reproduce import reproduce
 from fisherkit.terminal import printable
 
-WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
+WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA, INTERRUPTED = 2, 3, 4, 5, 130
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -102,7 +103,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 done, 1 unexpected, 2 wrong command line, 3 table cannot be used, "
-    "4 model file cannot be used, 5 an extra is missing."
+    "4 model file cannot be used, 5 an extra is missing, 130 interrupted."
 )
 def main(
     show_version: Annotated[
@@ -463,11 +464,17 @@ def _failing() -> Iterator[None]:
         raise  # whoever reads the output has read enough
     except OSError as error:
         raise _stop(f"{error.filename or 'file'}: {error.strerror or error}", WRONG_USE) from error
+    except MemoryError as error:
+        words = "memory does not hold this table and its model; --out-of-core reads it in parts."
+        raise _stop(words, WRONG_TABLE) from error
+    except KeyboardInterrupt as error:
+        raise _stop("interrupted", INTERRUPTED) from error
     except ValueError as error:
         from fisherkit.model_files import ModelFileError
         from fisherkit.recipes import RecipeError
+        from fisherkit.rows import BudgetError
 
-        codes = {ModelFileError: WRONG_MODEL, RecipeError: WRONG_USE}
+        codes = {ModelFileError: WRONG_MODEL, RecipeError: WRONG_USE, BudgetError: WRONG_USE}
         raise _stop(error, codes.get(type(error), WRONG_TABLE)) from error
 
 

@@ -45,7 +45,7 @@ def moments(values: pd.Series) -> bool:
 def as_text(values: pd.Series) -> pd.Series:
     """Text of every known value; a missing one stays missing."""
     known = values.astype(object).where(values.notna(), np.nan)
-    return known.map(str, na_action="ignore")
+    return known.map(str, na_action="ignore").astype(object)  # also where all are missing
 
 
 def level_counts(values: pd.Series) -> pd.Series:

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier
+from fisherkit.large import memory_budget
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 CLASSIFIERS = {
@@ -87,6 +88,10 @@ class Recipe:
                     f"method {method} needs all rows at once; --out-of-core and --max-memory are "
                     f"for {', '.join(IN_BLOCKS)}."
                 )
+            try:
+                memory_budget(max_memory, np.empty(0))
+            except ValueError as error:
+                raise RecipeError(f"--max-memory: {error}") from error
             parameters["max_memory"] = max_memory
         parameters["random_state"] = seed
         search = method in _SEARCHED and kernel not in ("linear", "cosine", "additive_chi2")

@@ -117,7 +117,7 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict
     index = np.searchsorted(model.classes_, np.asarray(training.y))
     logits = left_out_logits(model)
     path, chosen, log_mu, coordinates = logits[:, :, None], 0, None, None
-    shown = np.arange(len(index))
+    shown, ridge = np.arange(len(index)), None
     if isinstance(model, KernelFisherClassifier):
         if model._training is None:
             shown = stratified(index, sample, seed)
@@ -125,6 +125,7 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict
         else:
             along = left_out_path(model)
         path, chosen, coordinates = along.logits, along.chosen, along.coordinates
+        ridge = along.ridge
         log_mu = np.log10(along.mu / model.selection_.unit)
     elif isinstance(model, BayesianFisherClassifier) and logits.shape[1] > 1:
         coordinates = left_out_coordinates(model)
@@ -138,7 +139,7 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict
         report_model.chosen(training),
         report_model.coordinates(training, index[shown], coordinates, seed),
         report_model.importance(training),
-        report_data.suspects(training),
+        report_data.suspects(training, ridge),
         report_data.data(training),
         *report_data.ending(training),
     ]

@@ -70,7 +70,7 @@ def streamed_path(model: KernelFisherClassifier, X: Any, y: Any, rows: np.ndarra
         slope = fit_slope(decisions, known, shown, own, balanced=rule.balanced)
         logits.append(slope * _array.to_numpy(decisions))
     coordinates = _array.to_numpy(model._coordinates(scores))
-    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), coordinates)
+    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), coordinates, None)
 
 
 def _squares(form: Form, Y: Array, weights: Weights) -> Array:

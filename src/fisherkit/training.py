@@ -37,7 +37,7 @@ HELD_OUT = ("auto", "folds", "split", "none")
 _FOLDS = 5
 _FOLD_ROWS = 2000  # rows up to which "auto" fits a model for each fold
 _SET_ASIDE = 0.2
-INFLUENCE_ROWS = 3000  # up to which every row's influence on all others is found
+_INFLUENCE_ROWS = 50_000  # up to which every row's influence on all others is found
 
 STAGES = "fisherkit.training"  # the logger of the stages of a training
 
@@ -178,14 +178,16 @@ def _code(data: Data, recipe: Recipe) -> str:
 def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     """Every row with what the model fitted without it says of its label; see `fisherkit.audit`.
 
-    Leverage and influence, which compare all pairs of rows, are there up to 3,000 rows.
+    Influence, which compares all pairs of rows (n^2 r flops), is there up to 50,000 rows.
     """
     log.info("fitting, and leaving out each of %d rows", len(data.y))
     features = preparation(data.numbers, data.texts, len(data.y)).fit_transform(data.X)
     recipe = Recipe.of("fisher", len(data.y), seed=seed).settled(features, data.y)
     model = recipe.build().fit(features, data.y)
-    influence = len(data.y) <= INFLUENCE_ROWS
-    return doubts(model, data.y, index=data.X.index, influence=influence)
+    influence = len(data.y) <= _INFLUENCE_ROWS
+    if influence:
+        log.info("finding the influence of every row on all others")
+    return doubts(model, data.y, index=data.X.index, leverage=True, influence=influence)
 
 
 @dataclass(frozen=True)

@@ -192,12 +192,16 @@ def _labels(values: pd.Series, path: Any) -> tuple[np.ndarray, str]:
             f"{path}: column {values.name!r} has {len(classes)} different values in {len(y)} "
             "rows: too few rows to tell them apart."
         )
-    if y.dtype.kind == "f" or len(classes) > min(_MOST_CLASSES, max(2, len(y) / 2)):
-        raise TableError(
-            f"{path}: column {values.name!r} has {len(classes)} different values in {len(y)} "
-            "rows, which are not classes. To predict a number, use KernelRidgeCV in Python; to "
-            "classify, put the values into groups first."
-        )
+    many = len(classes) > min(_MOST_CLASSES, max(2, len(y) / 2))
+    if y.dtype.kind == "f" or many:
+        what = f"has {len(classes)} different values in {len(y)} rows"
+        what += ", with fractions" if y.dtype.kind == "f" else ""
+        advice = "To predict a number, use KernelRidgeCV in Python; to classify, "
+        if many:
+            advice += "put the values into groups first."
+        else:
+            advice += f"say that {quoted(classes.tolist(), 3)} are names: --text {values.name!r}."
+        raise TableError(f"{path}: column {values.name!r} {what}, which are not classes. {advice}")
     return y, conversion
 
 
