@@ -164,7 +164,7 @@ def show_columns(about: dict[str, Any]) -> None:
 
 def show_table(rows: Any) -> None:
     """Print a small DataFrame."""
-    head = [_plain(str(name)) for name in (rows.index.name, *rows.columns)]
+    head = [printable(name) for name in (rows.index.name, *rows.columns)]
     table = Table(*head, box=None, padding=(0, 3, 0, 0))
     for name, values in zip(rows.index, rows.itertuples(index=False), strict=True):
         table.add_row(_plain(str(name)), *(_plain(_word(value)) for value in values))
