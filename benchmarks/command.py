@@ -4,7 +4,7 @@
 
 ``limits`` (the default): ``--help``, a fit of 200 rows, and adult (45,222 rows, 104 columns) from
 CSV to finished model and report, beside the limits that the command is to keep. ``large``: adult
-out of core, the influence of each of its rows, and a generated CSV of 300 MB (numbers and texts) out
+out of core, the influence of each of its rows, and a generated CSV of 300 MB (numbers, texts) out
 of core, with its peak memory beside the size of the file.
 """
 

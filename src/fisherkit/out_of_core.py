@@ -13,6 +13,7 @@ The folder is removed at the end, also after an error or Ctrl-C.
 from __future__ import annotations
 
 import logging
+import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from fisherkit.preparation import fit_in_parts, preparation, transformed
 from fisherkit.tables import TableFile, open_table
 from fisherkit.training_data import Asked, Data, data_of, refuse_dates
 
-BUDGET = "256MB"  # of the fit itself, unless asked otherwise
+BUDGET = "128MB"  # of the fit itself, unless asked otherwise
 
 _MOST_LEVELS = 100_000  # of a text whose levels are counted
 
@@ -99,11 +100,52 @@ def fit_table(
 
 
 @dataclass(frozen=True)
+class MappedRows:
+    """Rows (n, d) of doubles in a file, of which only those in use are mapped.
+
+    One map of all rows would keep every page that was ever read, as long as memory lasts.
+    """
+
+    path: Path
+    shape: tuple[int, int]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | np.ndarray) -> Window:
+        """Rows in a row, as they lie in the file, or a copy of the rows at these places."""
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(self.shape[0])
+            return Window(self._map(start, stop - start))
+        return Window(np.array(self._map(0, self.shape[0])[rows]))
+
+    def to_numpy(self) -> np.ndarray:
+        """All rows, in memory."""
+        return np.fromfile(self.path, dtype=np.float64).reshape(self.shape)
+
+    def _map(self, start: int, rows: int) -> np.ndarray:
+        d = self.shape[1]
+        return np.memmap(
+            self.path, dtype=np.float64, mode="r", offset=8 * start * d, shape=(rows, d)
+        )
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some rows of a file; what `fisherkit.rows` asks of frames."""
+
+    values: np.ndarray
+
+    def to_numpy(self) -> np.ndarray:
+        return np.asarray(self.values)
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """A fitted preparation, and the features (n, d) that it makes of rows, in a mapped file."""
+    """A fitted preparation, and the features (n, d) that it makes of rows, in a file."""
 
     prepare: ColumnTransformer
-    features: np.ndarray
+    features: MappedRows
 
     @classmethod
     def of(cls, prepare: ColumnTransformer, data: Data, rows: np.ndarray | None = None) -> Prepared:
@@ -127,14 +169,13 @@ class Prepared:
             for part in transformed(prepare, X, rows):
                 np.ascontiguousarray(part, dtype=np.float64).tofile(file)
                 n, d = n + part.shape[0], part.shape[1]
-        return cls(prepare, np.memmap(path, dtype=np.float64, mode="r", shape=(n, d)))
+        return cls(prepare, MappedRows(path, (n, d)))
 
     def fit(self, classifier: Any, y: np.ndarray) -> Any:
         """The classifier fitted in blocks, or in memory where its ``max_memory`` holds that."""
-        features = self.features
-        if not classifier._plan(features).streamed:
-            features = np.array(features)  # the model keeps them, and the file will be gone
-        return classifier.fit(features, y)
+        if not classifier._plan(self.features).streamed:
+            return classifier.fit(self.features.to_numpy(), y)
+        return classifier.fit(self.features, y)
 
 
 def map_data(folder: Path, path: Any, target: str | None, **words: Any) -> Data:
@@ -164,7 +205,9 @@ def _map(folder: Path, file: TableFile, asked: Asked) -> Data:
     if spool.rows == 0:
         raise TableError(f"{asked.path}: no row has a value in column {asked.target!r}.")
     unlabelled = file.n_rows - spool.rows
-    return data_of(spool.frame(), asked, unlabelled, unread=spool.unread, workspace=folder)
+    data = data_of(spool.frame(), asked, unlabelled, unread=spool.unread, workspace=folder)
+    spool.release()
+    return data
 
 
 @dataclass
@@ -201,11 +244,13 @@ class _Columns:
         file.seek((number * self.capacity + start) * np.dtype(self.dtype).itemsize)
         file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
 
-    def read(self) -> np.ndarray:
+    def read(self) -> tuple[np.ndarray, mmap.mmap]:
+        """The columns (count, capacity), and the map that holds them."""
         shape = (len(self.names), self.capacity)
         with self.path.open("r+b") as file:
             file.truncate(np.dtype(self.dtype).itemsize * shape[0] * shape[1])
-        return np.memmap(self.path, dtype=self.dtype, mode="r", shape=shape)
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, dtype=self.dtype).reshape(shape), mapped
 
 
 @dataclass
@@ -218,6 +263,7 @@ class _Spool:
     levels: dict[str, _Levels]
     index: str
     lines: list[np.ndarray] = field(default_factory=list)
+    maps: list[mmap.mmap] = field(default_factory=list)
     rows: int = 0
 
     @classmethod
@@ -260,14 +306,23 @@ class _Spool:
         """Identifiers."""
         return tuple(name for name, levels in self.levels.items() if levels.unread)
 
+    def release(self) -> None:
+        """Let go of the pages that were read; they come back from the file when needed."""
+        for mapped in self.maps:
+            if hasattr(mapped, "madvise"):  # not on Windows
+                mapped.madvise(mmap.MADV_DONTNEED)
+
     def frame(self) -> pd.DataFrame:
         """The columns in the order of the file, as views of the mapped files."""
         columns: dict[str, Any] = {}
         if self.numbers.names:
-            values = self.numbers.read()[:, : self.rows]
-            columns |= dict(zip(self.numbers.names, values, strict=True))
+            values, mapped = self.numbers.read()
+            self.maps.append(mapped)
+            columns |= dict(zip(self.numbers.names, values[:, : self.rows], strict=True))
         if self.texts.names:
-            for name, codes in zip(self.texts.names, self.texts.read(), strict=True):
+            places, mapped = self.texts.read()
+            self.maps.append(mapped)
+            for name, codes in zip(self.texts.names, places, strict=True):
                 levels = list(self.levels[name].codes)
                 if not self.levels[name].unread:
                     columns[name] = pd.Categorical.from_codes(codes[: self.rows], levels)

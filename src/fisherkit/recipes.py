@@ -16,6 +16,7 @@ from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.large import memory_budget
+from fisherkit.rows import read_rows
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 CLASSIFIERS = {
@@ -111,12 +112,12 @@ class Recipe:
     def build(self) -> Any:
         return CLASSIFIERS[self.method](**self.parameters)
 
-    def settled(self, X: np.ndarray, y: np.ndarray) -> Recipe:
+    def settled(self, X: Any, y: np.ndarray) -> Recipe:
         """The recipe with the width found on a part of the rows, where that is called for."""
         if self.width_rows is None or len(X) <= self.width_rows:
             return replace(self, width_rows=None)
         rows = part_of(y, self.width_rows, self.parameters["random_state"])
-        gamma = self.build().fit(X[rows], y[rows]).gamma_
+        gamma = self.build().fit(read_rows(X, rows), y[rows]).gamma_
         return Recipe(self.method, {"gamma": float(gamma), **self.parameters})
 
 

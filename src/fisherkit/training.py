@@ -82,7 +82,7 @@ class Training:
     notes: tuple[str, ...]
     seconds: float
     asked_text: tuple[str, ...] = ()
-    features: np.ndarray | None = None
+    features: Any = None
 
 
 @contextmanager
@@ -196,7 +196,7 @@ class _Fitted:
 
     model: Pipeline
     recipe: Recipe
-    features: np.ndarray | None
+    features: Any
 
 
 def _fit(
