@@ -28,13 +28,14 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
-from fisherkit.frames import TableError, moments, number_mask
+from fisherkit.frames import TableError, moments, number_mask, row_parts
 from fisherkit.preparation import fit_in_parts, preparation, transformed
 from fisherkit.tables import TableFile, open_table
 from fisherkit.training_data import Asked, Data, data_of, refuse_dates
 
 BUDGET = "128MB"  # of the fit itself, unless asked otherwise
 
+_SPREAD = 1 << 13  # so that a few hundred scattered rows are read at a time
 _MOST_LEVELS = 100_000  # of a text whose levels are counted
 
 log = logging.getLogger("fisherkit.training")
@@ -117,7 +118,10 @@ class MappedRows:
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(self.shape[0])
             return Window(self._map(start, stop - start))
-        return Window(np.array(self._map(0, self.shape[0])[rows]))
+        found = np.empty((len(rows), self.shape[1]))
+        for part in row_parts(rows, _SPREAD):  # a map of a part at a time: pages are let go
+            found[part] = self._map(0, self.shape[0])[rows[part]]
+        return Window(found)
 
     def to_numpy(self) -> np.ndarray:
         """All rows, in memory."""

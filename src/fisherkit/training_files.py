@@ -151,7 +151,7 @@ def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
         values = X.iloc[rows, np.flatnonzero(mask)].to_numpy(dtype=np.float64, na_value=np.nan)
         digest.update(values.tobytes())
     for name in X.columns[~mask]:
-        for rows in row_parts(X, 1):
+        for rows in row_parts(X, X.shape[1]):
             known = X[name].iloc[rows].astype(object)
             digest.update("\0".join(map(str, known.fillna("").tolist())).encode())
     return digest.hexdigest()
