@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from fisherkit import KernelFisherClassifier, model_files
+from fisherkit import KernelFisherClassifier, cli, model_files
 from fisherkit.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,7 +152,9 @@ def test_sets_of_another_confidence_are_larger(folder, model):
         out = done("predict", model, folder / "new.csv", "--confidence", confidence, "-q").stdout
         sizes.append(out.count("|") + out.count("\n"))
     assert sizes[0] < sizes[1]
-    assert "confidence" in refused(3, "predict", model, folder / "new.csv", "--confidence", "2")
+    assert "confidence 2 is no" in refused(
+        2, "predict", model, folder / "new.csv", "--confidence", "2"
+    )
 
 
 def test_rows_in_any_dress_get_the_same_answers(folder, model, tmp_path):
@@ -256,7 +258,10 @@ def test_a_wrong_command_line_ends_with_code_2(folder, model, tmp_path):
         (["predict", model, new, "-o", model], "would overwrite"),
         (["report", model, train, "-o", model], "would overwrite"),
         (["export", model, "--onnx", model], "would overwrite"),
-        (["fit", "--report", tmp_path / "r.html", "--max-memory", "1GB"], "every row in memory"),
+        (["fit", "--max-memory", "lots"], "--max-memory"),
+        (["fit", train, "-t", "kind", "--max-memory", "1KB", "--centres", "9"], "max_memory=1024"),
+        (["predict", model, new, "--confidence", "nan"], "--confidence"),
+        (["export", model, "--onnx", tmp_path / "no" / "m.onnx"], "there is no folder"),
     ]:
         assert said in refused(2, *arguments)
     assert train.read_text().startswith("sepal")
@@ -335,6 +340,37 @@ def test_the_embedded_example_needs_no_rows_for_its_report(rendered, tmp_path):
     done("fit", "--model", path, "--held-out", "none", "-q")
     done("report", path, "-o", tmp_path / "r.html")
     assert len(rendered[0].y) == 569
+
+
+def test_control_characters_are_written_out(tmp_path):
+    """What a file says must not steer the terminal of who looks at it."""
+    table = pd.DataFrame({"a\x1b[2Jb\u202e": np.arange(40.0) % 7, "y\x07": np.arange(40) % 2})
+    table["y\x07"] = table["y\x07"].map({0: "no\x9b", 1: "yes"})
+    path, model = tmp_path / "t.csv", tmp_path / "m.fisherkit"
+    table.to_csv(path, index=False)
+    options = ["-t", "y\x07", "--held-out", "none", "--model", model]
+    shown = [done("fit", path, *options), done("inspect", model), done("inspect", model, "--code")]
+    shown += [done("audit", path, "-t", "y\x07"), run("fit", path, "-t", "\x1b[2J")]
+    for result in shown:
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.output)
+    assert "a\\x1b[2Jb\\u202e" in shown[1].stdout.replace("\n", "")
+
+
+def test_every_exit_code_is_documented():
+    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    table = page.split("Exit codes:")[1].split("##")[0]
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
+    used = (cli.WRONG_USE, cli.WRONG_TABLE, cli.WRONG_MODEL, cli.MISSING_EXTRA, cli.INTERRUPTED)
+    assert codes == {0, 1, *used}
+    assert all(f"{code} " in done("--help").stdout for code in codes)
+
+
+def test_an_interrupt_ends_with_code_130(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fisherkit.training.train", interrupt)
+    assert "interrupted" in refused(130, "fit", "-q")
 
 
 def test_markup_in_names_is_shown_as_it_is(tmp_path):

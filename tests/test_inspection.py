@@ -10,6 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fisherkit import BayesianFisherClassifier, KernelFisherClassifier, KernelRidgeCV, audit
+from fisherkit.influence import influences
+from fisherkit.kernels import Gram
 
 N = 24
 NUMBERS = {"gamma": 0.4, "regularization": 0.6}
@@ -96,6 +98,23 @@ def test_a_weight_of_two_is_the_row_twice_and_zero_its_absence(model):
         np.testing.assert_allclose(left[:30], right[:30], rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(right[30:], right[:6], rtol=1e-6, atol=1e-9)
     assert np.all(weighted[["leverage", "influence"]].to_numpy()[30:] == 0)
+
+
+def test_the_low_rank_path_is_audited_without_the_kernel_matrix(monkeypatch):
+    """Influences of a fit that never formed K: those of the full path, and of some rows alone."""
+    X, y = oracles.noisy_classes(600, 2, seed=5)
+    model = KernelFisherClassifier(gamma=0.05, regularization=0.6, random_state=0)
+    table = audit(model.set_params(regularization="loo"), X, y).sort_index()
+    fitted = model.fit(X, y)
+    assert fitted.selection_.method == "low-rank"
+    words = {"gamma": 0.05, "regularization": fitted.regularization_}
+    full = audit(KernelFisherClassifier(**words, basis="full"), X, y).sort_index()
+    for column in ("leverage", "influence"):
+        assert gap(table[column].to_numpy(), full[column].to_numpy()) < 1e-5
+    monkeypatch.setattr(Gram, "full", lambda self: pytest.fail("K was formed"))
+    rows = np.array([17, 3, 400])
+    some = influences(fitted._refit(), rows)
+    np.testing.assert_allclose(some, table["influence"].to_numpy()[rows], rtol=1e-9)
 
 
 def test_flipped_labels_of_separable_classes_come_first():

@@ -21,7 +21,8 @@ from fisherkit import (
     KernelRidgeCV,
     SparseFisherClassifier,
 )
-from fisherkit.training import example, train
+from fisherkit.training import train
+from fisherkit.training_data import example
 
 pytest.importorskip("onnx", reason="ONNX export needs the extra onnx")
 runtime = pytest.importorskip("onnxruntime", reason="running graphs needs onnxruntime")

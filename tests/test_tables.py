@@ -157,6 +157,29 @@ def test_decimal_commas_change_no_other_column(file):
     assert mixed["a"].tolist() == ["1,5", "2,5"] and mixed["b"].tolist() == [0.5, 1.5]
 
 
+@pytest.mark.parametrize(
+    ("content", "name", "values"),
+    [
+        ('a,b\n"1,234",x\n"-12,345,678.5",y\n999,z\n', "t.csv", [1234, -12345678.5, 999]),
+        ("a\tb\n1,234\tx\n999\ty\n", "t.tsv", [1234, 999]),
+        ("a;b\n1,234,567;x\n1,000;y\n", "t.csv", [1234567, 1000]),
+        ("a;b\n1,234;0.5\n1,000;1.5\n", "t.csv", [1234, 1000]),
+        ("a;b\n1,234;x\n1,000;y\n", "t.csv", [1.234, 1]),
+        ('a,b\n"1,234",x\n,y\n', "t.csv", [1234, None]),
+    ],
+    ids=["quoted", "tabs", "surely", "points elsewhere", "semicolons", "missing"],
+)
+def test_digits_in_groups_are_numbers(file, content, name, values):
+    read = read_table(file(content, name))["a"]
+    assert is_number(read)
+    assert read.dropna().tolist() == [value for value in values if value is not None]
+
+
+@pytest.mark.parametrize("odd", ["12,34", "1,2345", "0,123", ",123", "1,234x"])
+def test_other_commas_are_text(file, odd):
+    assert read_table(file(f'a,b\n"{odd}",1\n"1,234",2\n'))["a"].tolist() == [odd, "1,234"]
+
+
 def test_text_asked_for_keeps_leading_zeros(file):
     table = read_table(file("zip,n\n01067,1\n53111,2\n"), text=["zip", "absent"])
     assert table["zip"].tolist() == ["01067", "53111"]

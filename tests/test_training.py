@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 
 from fisherkit import recipes, training
+from fisherkit.frames import TableError
 from fisherkit.recipes import METHODS, Recipe, RecipeError
-from fisherkit.tables import TableError
-from fisherkit.training import example, read_data, train
+from fisherkit.training import train
+from fisherkit.training_data import Data, example, read_data
 
 
 def people(n=120, seed=0, classes=("no", "yes")):
@@ -109,7 +110,7 @@ def test_rows_held_out_by_folds_are_those_of_models_that_never_saw_them(saved):
         np.array(["no", "yes"])[found.probabilities.argmax(axis=1)], found.predicted
     )
     shuffled = np.random.RandomState(1).permutation(data.y)
-    noise = train(training.Data(**{**vars(data), "y": shuffled}), held_out="folds").held_out
+    noise = train(Data(**{**vars(data), "y": shuffled}), held_out="folds").held_out
     assert np.mean(noise.predicted != noise.y) > 0.3  # nothing to learn, and nothing learned
 
 
@@ -155,6 +156,10 @@ def test_targets_of_any_type(saved, labels, classes):
         ({"label": 1}, "one value only"),
         ({"label": np.linspace(0, 1, 120)}, "120 different values.*KernelRidgeCV"),
         ({"label": np.arange(120)}, "120 different values"),
+        (
+            {"label": [0.5, 1.0] * 60},
+            "2 different values in 120 rows, with fractions.*0.5, 1.0 are names: --text 'label'",
+        ),
         ({"label": None}, "no row has a value"),
         ({"label": [f"c{k}" for k in range(120)]}, "too few rows"),
         ({"seen": "2024-05-01"}, "column 'seen' holds dates, such as '2024-05-01'.*--drop 'seen'"),

@@ -352,10 +352,7 @@ def fit_rows(
     ``pilot`` are some rows at random; residuals are kept if they take no more than ``keep`` bytes.
     Cost: 3 n m^2 flops and 2 n m kernel values.
     """
-    first = FirstPass.about(centres, pilot.X, pilot.Y.shape[1], bias)
-    sums = rows.sweep(first)
-    relative = relative_floor(sums.total, _array.eps(centres.X))
-    form = Form.of(first, sums, bias, smallest=relative)
+    form, relative = form_of_rows(rows, centres, pilot, bias)
     log.info("pass 1: %d rows, %d centres, rank %d", form.rows, centres.size, form.rank)
     step, smooth = SecondPass(form, rule, balanced, (), 0), rule != "error"
     negligible = 1e-13 * form.spread / form.mass if rule == "press" else 0.0
@@ -386,6 +383,14 @@ def fit_rows(
         reason=reason,
     )
     return Fitted(form, selection, *form.coefficients(chosen), prices.kept(chosen))
+
+
+def form_of_rows(rows: Rows, centres: Centres, some: Block, bias: str) -> tuple[Form, float]:
+    """Pass 1, and the least mu relative to tr(G)/n; ``some`` rows tell where features lie."""
+    first = FirstPass.about(centres, some.X, some.Y.shape[1], bias)
+    sums = rows.sweep(first)
+    relative = relative_floor(sums.total, _array.eps(centres.X))
+    return Form.of(first, sums, bias, smallest=relative), relative
 
 
 def _prepare(prices: _Prices, pilot: Block) -> None:

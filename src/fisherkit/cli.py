@@ -4,8 +4,9 @@ Modules that are slow to import are imported inside the commands that need them,
 ``fisherkit --help`` and shell completion answer at once. Progress goes to standard error,
 results to standard output.
 
-Exit codes: 0 done; 1 unexpected (a fault of fisherkit); 2 wrong command line; 3 a table that cannot
-be used; 4 a model file that cannot be used; 5 an extra is not installed.
+Exit codes: 0 done; 1 unexpected (a fault of fisherkit); 2 wrong command line, or a file that cannot
+be written; 3 a table that cannot be used; 4 a model file that cannot be used; 5 an extra is not
+installed; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import version
@@ -23,8 +24,9 @@ from typing import Annotated, Any
 import typer
 
 from fisherkit.cli_reproduce import reproduce
+from fisherkit.terminal import printable
 
-WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
+WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA, INTERRUPTED = 2, 3, 4, 5, 130
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -101,7 +103,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 done, 1 unexpected, 2 wrong command line, 3 table cannot be used, "
-    "4 model file cannot be used, 5 an extra is missing."
+    "4 model file cannot be used, 5 an extra is missing, 130 interrupted."
 )
 def main(
     show_version: Annotated[
@@ -164,10 +166,18 @@ def fit(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Fit in blocks of rows beyond this, such as 500MB (methods fisher, "
-            "committee). The table itself is read whole.",
+            help="Fit in blocks of rows beyond this, such as 500MB (methods fisher, committee).",
         ),
     ] = None,
+    out_of_core: Annotated[
+        bool,
+        typer.Option(
+            "--out-of-core",
+            help="Read the table in parts too, for files larger than memory (methods fisher, "
+            "committee). Temporary files take about eight bytes for each feature of each row; "
+            "TMPDIR says where.",
+        ),
+    ] = False,
     held_out: Annotated[
         Check,
         typer.Option(
@@ -194,16 +204,18 @@ def fit(
 
         if data is None and (target or test or drop or keep or text):
             raise typer.BadParameter("--target, --test, --drop, --keep and --text need a file.")
-        if report and max_memory:
-            raise typer.BadParameter("--report needs every row in memory; leave out --max-memory.")
-        with console.following("reading", quiet=quiet):
-            rows = (
-                training.example()
-                if data is None
-                else training.read_data(
-                    data, target, **_columns(drop, keep, text), encoding=encoding
-                )
-            )
+        if data is None and out_of_core:
+            raise typer.BadParameter("--out-of-core needs a file.")
+        with (
+            console.following("reading", quiet=quiet),
+            training.opened(
+                data,
+                target,
+                out_of_core=out_of_core,
+                **_columns(drop, keep, text),
+                encoding=encoding,
+            ) as rows,
+        ):
             done = training.train(
                 rows,
                 method.value,
@@ -260,17 +272,36 @@ def predict(
     """
     with _failing():
         _check_outputs((model, data), output)
-        from fisherkit import model_files, prediction
+        from fisherkit import model_files, prediction, training_files
 
         with _warnings_as_notes():
             file = model_files.load(model)
-        found = prediction.predict(file, data, confidence=confidence, encoding=encoding)
+        rows = training_files.open_rows(file, data, encoding)
+        answers = prediction.Predictions(file, rows, confidence)
         if output is None:
-            found.table.to_csv(sys.stdout)
+            _write_parts(answers, sys.stdout)
         else:
-            found.table.to_csv(output)
-        if found.remark and not quiet:
-            typer.echo(found.remark, err=True)
+            with _whole_file(output) as part, part.open("w", encoding="utf-8", newline="") as out:
+                _write_parts(answers, out)
+        for remark in answers.remarks:
+            if not quiet:
+                typer.echo(printable(remark), err=True)
+
+
+def _write_parts(tables: Iterable[Any], file: Any) -> None:
+    for number, table in enumerate(tables):
+        table.to_csv(file, header=number == 0, lineterminator="\n")
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` that takes its place only once it is complete."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @app.command(epilog="Example: `fisherkit report outcome.fisherkit patients.csv -o outcome.html`")
@@ -289,11 +320,12 @@ def report(
     """Write the report page of a model that was trained before."""
     with _failing():
         _check_outputs((model, data), output)
-        from fisherkit import model_files, training_files
+        from fisherkit import model_files, out_of_core, training_files
 
         with _warnings_as_notes():
             file = model_files.load(model)
-        _write_report(training_files.restore(file, data, encoding), output)
+        with out_of_core.workspace() as folder:
+            _write_report(training_files.restore(file, data, folder, encoding), output)
         if not quiet:
             typer.echo(f"written: {output}", err=True)
 
@@ -320,7 +352,7 @@ def inspect(
         elif "summary" not in about:
             typer.echo(json.dumps(about["versions"], indent=1))
         elif code:
-            typer.echo(about["code"])
+            typer.echo(printable(about["code"], lines=True))
         else:
             console.show(about["summary"])
             console.show_columns(about)
@@ -345,10 +377,12 @@ def audit(
     """List the rows whose labels are doubtful: what would the model without them say?"""
     with _failing():
         _check_outputs((data,), output)
-        from fisherkit import console, training
+        from fisherkit import console, training, training_data
 
         with console.following("reading", quiet=quiet):
-            read = training.read_data(data, target, **_columns(drop, keep, text), encoding=encoding)
+            read = training_data.read_data(
+                data, target, **_columns(drop, keep, text), encoding=encoding
+            )
             table = training.doubtful(read, seed=seed)
         if output is not None:
             table.to_csv(output)
@@ -430,16 +464,22 @@ def _failing() -> Iterator[None]:
         raise  # whoever reads the output has read enough
     except OSError as error:
         raise _stop(f"{error.filename or 'file'}: {error.strerror or error}", WRONG_USE) from error
+    except MemoryError as error:
+        words = "memory does not hold this table and its model; --out-of-core reads it in parts."
+        raise _stop(words, WRONG_TABLE) from error
+    except KeyboardInterrupt as error:
+        raise _stop("interrupted", INTERRUPTED) from error
     except ValueError as error:
         from fisherkit.model_files import ModelFileError
         from fisherkit.recipes import RecipeError
+        from fisherkit.rows import BudgetError
 
-        codes = {ModelFileError: WRONG_MODEL, RecipeError: WRONG_USE}
+        codes = {ModelFileError: WRONG_MODEL, RecipeError: WRONG_USE, BudgetError: WRONG_USE}
         raise _stop(error, codes.get(type(error), WRONG_TABLE)) from error
 
 
 def _stop(message: Any, code: int) -> typer.Exit:
-    typer.echo(f"fisherkit: {message}", err=True)
+    typer.echo(f"fisherkit: {printable(message, lines=True)}", err=True)
     return typer.Exit(code)
 
 
@@ -450,4 +490,4 @@ def _warnings_as_notes() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for warning in caught:
-        typer.echo(f"fisherkit: {warning.message}", err=True)
+        typer.echo(f"fisherkit: {printable(warning.message)}", err=True)

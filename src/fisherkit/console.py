@@ -29,6 +29,7 @@ from sklearn.metrics import log_loss
 
 from fisherkit import progress
 from fisherkit.kernels import length
+from fisherkit.terminal import printable
 from fisherkit.training import STAGES, Training
 
 _CONFIDENCE = 0.95
@@ -136,11 +137,11 @@ def show(summary: dict[str, Any]) -> None:
     columns = f"{summary['columns']} column{'s' * (summary['columns'] != 1)}"
     add("data", _plain(f"{summary['source']}: {summary['rows']} rows, {columns}"))
     add("target", _plain(f"{summary['target']}: {classes}"))
-    add("method", f"{summary['method']} ({summary['classifier']})")
+    add("method", _plain(f"{summary['method']} ({summary['classifier']})"))
     for key, value in summary["chosen"].items():
-        add(key.replace("_", " "), _plain(_word(value)))
+        add(_plain(key.replace("_", " ")), _plain(_word(value)))
     left_out, held_out = summary["error_after_selection"], summary["held_out"]
-    add(f"{left_out['how']} error", f"{_rate(left_out)}, after selection")
+    add(_plain(f"{left_out['how']} error"), f"{_rate(left_out)}, after selection")
     if held_out is not None:
         add("held-out error", _plain(f"{_rate(held_out)}; {held_out['how']}"))
         add("held-out log-loss", f"{held_out['log_loss']:.4f}")
@@ -157,27 +158,32 @@ def show_columns(about: dict[str, Any]) -> None:
     for column in about["columns"][:_SHOWN]:
         span = " to ".join(f"{value:.4g}" for value in column["values"])
         values = span if column["kind"] == "number" else f"{span} levels"
-        table.add_row(_plain(column["name"]), column["kind"], str(column["missing"]), values)
+        table.add_row(
+            *map(_plain, (column["name"], column["kind"], str(column["missing"]), values))
+        )
     console = Console(highlight=False)
     console.print()
     console.print(table)
     hidden = len(about["columns"]) - _SHOWN
     if hidden > 0:
         console.print(f"and {hidden} more columns")
-    console.print("\nwritten with " + ", ".join(f"{k} {v}" for k, v in about["versions"].items()))
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    console.print()
+    console.print(_plain(f"written with {versions}"))
 
 
 def show_table(rows: Any) -> None:
     """Print a small DataFrame."""
-    table = Table(str(rows.index.name), *map(str, rows.columns), box=None, padding=(0, 3, 0, 0))
+    head = [printable(name) for name in (rows.index.name, *rows.columns)]
+    table = Table(*head, box=None, padding=(0, 3, 0, 0))
     for name, values in zip(rows.index, rows.itertuples(index=False), strict=True):
         table.add_row(_plain(str(name)), *(_plain(_word(value)) for value in values))
     Console(highlight=False).print(table)
 
 
 def _plain(words: str) -> Text:
-    """Words of the user, in which square brackets are no markup."""
-    return Text(words)
+    """Words of the user, in which square brackets are no markup and nothing steers the terminal."""
+    return Text(printable(words))
 
 
 def _word(value: Any) -> str:
@@ -209,10 +215,10 @@ class _LiveHandler(logging.Handler):
         if not self.live.console.is_interactive:
             if record.name == STAGES:
                 self.live.console.print(
-                    record.getMessage(), markup=False, highlight=False, soft_wrap=True
+                    printable(record.getMessage()), markup=False, highlight=False, soft_wrap=True
                 )
         elif read is None:
-            self.title = record.getMessage()
+            self.title = printable(record.getMessage())
             self.live.reset(self.task, description=self.title, reading=False)
         else:
             if read.title != self.title or read.rows < self.live.tasks[0].completed:

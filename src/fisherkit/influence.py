@@ -29,15 +29,28 @@ def leverages(fit: Residuals) -> Array:
     return w.delta * (1 - fit.B_diag) / w.v
 
 
-def influences(ridge: Ridge) -> Array:
-    """How much the mean squared leave-one-out residual of the others falls without row i; (n,).
+def influences(ridge: Ridge, rows: np.ndarray | None = None) -> Array:
+    """How much the mean squared leave-one-out residual of the others falls without row i.
 
-    Positive for a row that harms the predictions of others. Exact at fixed hyper-parameters;
-    O(n^2 k) and the entries of B, O(n^2 r). Of a row with copies, one copy is taken away.
+    Positive for a row that harms the predictions of others. Exact at fixed hyper-parameters. Of a
+    row with copies, one copy is taken away.
+
+    Parameters
+    ----------
+    ridge : Ridge
+    rows : (b,), default=None
+        Rows to take away, each by itself; ``None`` is all of them.
+
+    Notes
+    -----
+    Every pair of rows is a quotient of its own, which no low-rank factor sums up: O(b n (r + k))
+    flops. Strips of pairs are held a few million at a time, so that memory is that of the ridge,
+    O(n r) on centres and on the low-rank path.
     """
     xp = _array.namespace(ridge.Y)
     w = ridge.weights
     n = w.v.shape[0]
+    wanted = np.arange(n) if rows is None else np.asarray(rows)
     a, d, r, loo = remaining(ridge), w.delta, ridge.residual, ridge.leave_one_out()
     losses = xp.sum(loo * loo, axis=1)
     everyone = _array.indices(np.arange(n), ridge.Y)
@@ -47,19 +60,22 @@ def influences(ridge: Ridge) -> Array:
     both = xp.where(second > 0, both, xp.ones_like(both))
     own = (w.v - d) * xp.sum((r / both[:, None]) ** 2, axis=1)
     parts = []
-    for rows in _array.row_blocks(n, n):
-        some = everyone[rows]
-        q = -ridge.resolvent.block(some, everyone) / (w.root[rows, None] * w.root[None, :])
-        other = some[:, None] != everyone[None, :]
+    for some in _array.row_blocks(len(wanted), n):
+        i = _array.indices(wanted[some], ridge.Y)
+        a_i, d_i, s_i, r_i = (xp.take(values, i, axis=0) for values in (a, d, w.root, r))
+        q = -ridge.resolvent.strip(i) / (s_i[:, None] * w.root[None, :])
+        other = i[:, None] != everyone[None, :]
         q = xp.where(other, q, xp.zeros_like(q))
-        determinant = a[rows, None] * a[None, :] - q**2 * d[rows, None] * d[None, :]
+        determinant = a_i[:, None] * a[None, :] - q**2 * d_i[:, None] * d[None, :]
         total = xp.zeros_like(q)
         for column in range(r.shape[1]):
-            top = a[rows, None] * r[None, :, column]
-            top = top + q * (d[rows] * r[rows, column])[:, None]
+            top = a_i[:, None] * r[None, :, column]
+            top = top + q * (d_i * r_i[:, column])[:, None]
             total += (top / determinant) ** 2
         total = xp.where(other, total, xp.zeros_like(total))
         parts.append(total @ w.v)
-    mass = w.mass - d
-    before = (xp.sum(w.v * losses) - d * losses) / mass
-    return before - (xp.concat(parts, axis=0) + own) / mass
+    i = _array.indices(wanted, ridge.Y)
+    d_i, losses_i, own_i = (xp.take(values, i, axis=0) for values in (d, losses, own))
+    mass = w.mass - d_i
+    before = (xp.sum(w.v * losses) - d_i * losses_i) / mass
+    return before - (xp.concat(parts, axis=0) + own_i) / mass

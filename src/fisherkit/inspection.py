@@ -59,7 +59,9 @@ def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.Da
     A small probability is a doubt, not a proof: it may be a wrong label or a rare case. Rows of
     weight 0 are judged by the model, on which they have no influence.
 
-    One fit, one more factorisation, and O(n^2 r) for the influences of all rows on all others.
+    One fit, one more factorisation (in memory of the order of n r where the fit had a low-rank
+    form or centres), and O(n^2 r) flops for the influences of all rows on all others, a few
+    million pairs at a time: 45,000 rows on 500 centres are 2e12 flops.
 
     Examples
     --------
@@ -82,14 +84,17 @@ def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.Da
             f"BayesianFisherClassifier have; got {type(model).__name__}."
         )
     model.fit(data, y, sample_weight=sample_weight)
-    return doubts(model, y, index=X.index if isinstance(X, pd.DataFrame) else None, influence=True)
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    return doubts(model, y, index=index, leverage=True, influence=True)
 
 
-def doubts(model: Any, y: Any, *, index: Any = None, influence: bool) -> Any:
+def doubts(
+    model: Any, y: Any, *, index: Any = None, leverage: bool = False, influence: bool
+) -> Any:
     """The table of `audit` for a model that has been fitted to y.
 
-    Without ``influence`` it ends with the probability and costs next to nothing, for every
-    classifier; rows that were never left out have NaN and come last.
+    Without ``leverage`` and ``influence`` it ends with the probability and costs next to nothing,
+    for every classifier; rows that were never left out have NaN and come last.
     """
     import pandas as pd
 
@@ -105,9 +110,10 @@ def doubts(model: Any, y: Any, *, index: Any = None, influence: bool) -> Any:
         },
         index=index,
     )
-    if influence:
+    if leverage or influence:
         ridge = model._refit()
         table["leverage"] = _spread(model, leverages(ridge), n)
+    if influence:
         table["influence"] = _spread(model, influences(ridge), n)
     return table.sort_values("probability", kind="stable")
 

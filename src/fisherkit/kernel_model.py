@@ -327,7 +327,12 @@ class KernelModel(BaseEstimator):
         return hasattr(self, "intercept_")
 
     def _refit(self) -> Ridge:
-        """The fit once more, with its hyper-parameters; one factorisation."""
+        """The fit once more, with its hyper-parameters; one factorisation.
+
+        A fit that never formed K does not form it here either.
+        """
+        if self.selection_.method == "low-rank":
+            return self._path().at(self.regularization_)
         return self._fresh_training().tune().ridge
 
     def _path(self) -> RidgePath:

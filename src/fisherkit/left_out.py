@@ -38,12 +38,15 @@ class LeftOutPath:
         Each mu with the slope that its own left-out decisions call for.
     coordinates : (n, c-1)
         Discriminant coordinates of the left-out rows at the mu chosen.
+    ridge : Ridge or None
+        The fit at the mu chosen; ``None`` of a fit in blocks.
     """
 
     mu: np.ndarray
     chosen: int
     logits: np.ndarray
     coordinates: np.ndarray
+    ridge: Ridge | None
 
 
 def how_left_out(model: Any) -> str:
@@ -98,8 +101,8 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
         decisions, known = loo_decisions(path.at(float(mu)), task.rule, task.indicator)
         slope = fit_slope(decisions, known, task.indicator, weights, balanced=task.rule.balanced)
         logits.append(slope * _array.to_numpy(decisions))
-    coordinates = _coordinates(model, path.at(model.regularization_))
-    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), coordinates)
+    ridge = path.at(model.regularization_)
+    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), _coordinates(model, ridge), ridge)
 
 
 def _priced(selection: Selection) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,92 +11,110 @@ import pandas as pd
 
 from fisherkit.model_files import ModelFile
 from fisherkit.recipes import RecipeError
-from fisherkit.tables import match
-from fisherkit.training_files import columns, labels, read_rows
+from fisherkit.tables import TableFile, match
+from fisherkit.training_files import columns, in_blocks, labels
 
 UNASKED = 0.9  # confidence of the sets of small models
 
 _SMALL = 2000  # training rows
 
 
-@dataclass(frozen=True)
+@dataclass
 class Predictions:
-    """``table`` has one row for each of the data.
+    """Answers of a model for the rows of a table, part by part; a large file is never held whole.
 
-    ``remark`` is the error, if labels are there, and which texts training has not seen.
-    """
-
-    table: pd.DataFrame
-    remark: str
-
-
-def predict(
-    file: ModelFile, path: Any, *, confidence: float | None = None, encoding: str = "utf-8"
-) -> Predictions:
-    """Label, probabilities and, where available, the set of labels of every row.
+    Iterate over it once; then ``remarks`` has the error, if labels were there, and which texts
+    training has not seen.
 
     Parameters
     ----------
     file : ModelFile
-    path : str or path
+    rows : TableFile
         A table with the columns of the training, in any order; others are ignored.
-    confidence : float in (0, 1), default=None
+    confidence : float in (0, 1) or None
         Of the sets. ``None`` adds sets of 0.9 if they cost little.
-    encoding : str
-
-    Returns
-    -------
-    Predictions
-        Its table has the columns "predicted", "p_<label>" for each label and "set" (labels
-        separated by "|", possibly none), and is indexed by the lines of the file.
     """
-    model, about = file.model, file.metadata
-    read = read_rows(file, path, encoding)
-    X = match(read, columns(file), path)
-    classes = [str(label) for label in model.classes_]
-    answers = {"predicted": model.predict(X)}
-    p = model.predict_proba(X)
-    answers |= {f"p_{label}": p[:, k] for k, label in enumerate(classes)}
-    if confidence is None and about["summary"]["rows"] <= _SMALL and _has_sets(model):
-        confidence = UNASKED
-    if confidence is not None:
-        answers["set"] = _sets(model, X, classes, confidence)
-    remarks = _unseen(model, X)
-    if about["target"] in read.columns:
-        truth = read[about["target"]].notna().to_numpy()
-        wrong = answers["predicted"][truth] != labels(file, read[truth])
-        if len(wrong):
-            rows = f"{len(wrong)} rows with a label"
-            remarks.append(f"error on {path}: {np.mean(wrong):.2%} of {rows}")
-    return Predictions(pd.DataFrame(answers, index=read.index), "\n".join(remarks))
 
+    file: ModelFile
+    rows: TableFile
+    confidence: float | None = None
+    wrong: int = 0
+    labelled: int = 0
+    unseen: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-def _unseen(model: Any, X: pd.DataFrame) -> list[str]:
-    """Sentences about the levels that the encoder does not know."""
-    encoded = model["prepare"].named_transformers_.get("text")
-    if encoded is None:
-        return []
-    remarks = []
-    for name, levels in zip(encoded.feature_names_in_, encoded[-1].categories_, strict=True):
-        known = X[name].dropna()
-        unseen = known[~known.isin(levels)]
-        if len(unseen):
-            some = "1 row has a value" if len(unseen) == 1 else f"{len(unseen)} rows have values"
-            remarks.append(
-                f"{some} of {name!r} that training has not seen, such as {unseen.iloc[0]!r}"
-            )
-    return remarks
+    def __post_init__(self) -> None:
+        model = self.file.model
+        if self.confidence is not None:
+            if not 0 < self.confidence < 1:
+                raise RecipeError(
+                    f"--confidence {self.confidence:g} is no probability between 0 and 1."
+                )
+            if not _has_sets(model):
+                raise RecipeError(_no_sets(model))
+        elif self.file.metadata["summary"]["rows"] <= _SMALL and _has_sets(model):
+            self.confidence = UNASKED
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Tables with the columns "predicted", "p_<label>" for each label and "set" (labels
+        separated by "|", possibly none), indexed by the lines of the file."""
+        known, target = columns(self.file), self.file.metadata["target"]
+        for part in self.rows.parts(self.rows.part_rows):
+            X = match(part, known, self.rows.path)
+            answers = self._answers(X)
+            self._see_texts(X)
+            if target in part.columns:
+                truth = part[target].notna().to_numpy()
+                predicted = answers["predicted"][truth]
+                self.wrong += int(np.sum(predicted != labels(self.file, part[truth])))
+                self.labelled += int(truth.sum())
+            yield pd.DataFrame(answers, index=part.index)
+
+    @property
+    def remarks(self) -> list[str]:
+        found = []
+        for name, (count, example) in self.unseen.items():
+            some = "1 row has a value" if count == 1 else f"{count} rows have values"
+            found.append(f"{some} of {name!r} that training has not seen, such as {example!r}")
+        if self.labelled:
+            rate, rows = self.wrong / self.labelled, f"{self.labelled} rows with a label"
+            found.append(f"error on {self.rows.path}: {rate:.2%} of {rows}")
+        return found
+
+    def _answers(self, X: pd.DataFrame) -> dict[str, Any]:
+        model = self.file.model
+        classes = [str(label) for label in model.classes_]
+        answers: dict[str, Any] = {"predicted": model.predict(X)}
+        p = model.predict_proba(X)
+        answers |= {f"p_{label}": p[:, k] for k, label in enumerate(classes)}
+        if self.confidence is not None:
+            members = model[-1].predict_set(model[:-1].transform(X), self.confidence)
+            answers["set"] = ["|".join(np.asarray(classes)[row]) for row in members]
+        return answers
+
+    def _see_texts(self, X: pd.DataFrame) -> None:
+        """Count the levels that the encoder does not know."""
+        encoded = self.file.model["prepare"].named_transformers_.get("text")
+        if encoded is None:
+            return
+        for name, levels in zip(encoded.feature_names_in_, encoded[-1].categories_, strict=True):
+            known = X[name].dropna()
+            unseen = known[~known.isin(levels)]
+            if len(unseen):
+                count, example = self.unseen.get(name, (0, unseen.iloc[0]))
+                self.unseen[name] = count + len(unseen), example
 
 
 def _has_sets(model: Any) -> bool:
-    return hasattr(model[-1], "predict_set")
+    return hasattr(model[-1], "predict_set") and not in_blocks(model)
 
 
-def _sets(model: Any, X: pd.DataFrame, classes: list[str], confidence: float) -> list[str]:
-    if not _has_sets(model):
-        raise RecipeError(
-            f"--confidence: {type(model[-1]).__name__} has no label sets; methods fisher and "
-            "bayes have."
+def _no_sets(model: Any) -> str:
+    if in_blocks(model):
+        return (
+            "--confidence: label sets need the training rows, which a model fitted in blocks "
+            "(--out-of-core, --max-memory) does not keep."
         )
-    members = model[-1].predict_set(model[:-1].transform(X), confidence)
-    return ["|".join(np.asarray(classes)[row]) for row in members]
+    return (
+        f"--confidence: {type(model[-1]).__name__} has no label sets; methods fisher and bayes "
+        "have."
+    )

@@ -15,6 +15,8 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier
+from fisherkit.large import memory_budget
+from fisherkit.rows import read_rows
 from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 CLASSIFIERS = {
@@ -25,6 +27,8 @@ CLASSIFIERS = {
     "bayes": BayesianFisherClassifier,
 }
 METHODS = tuple(CLASSIFIERS)
+
+IN_BLOCKS = ("fisher", "committee")  # methods that can read their rows in blocks
 
 _EXACT_ROWS = 1000
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
@@ -80,10 +84,15 @@ class Recipe:
             if method != "bayes":
                 parameters["basis"] = "random"
         if max_memory is not None:
-            if method not in ("fisher", "committee"):
+            if method not in IN_BLOCKS:
                 raise RecipeError(
-                    f"method {method} cannot fit in blocks of rows; fisher and committee can."
+                    f"method {method} needs all rows at once; --out-of-core and --max-memory are "
+                    f"for {', '.join(IN_BLOCKS)}."
                 )
+            try:
+                memory_budget(max_memory, np.empty(0))
+            except ValueError as error:
+                raise RecipeError(f"--max-memory: {error}") from error
             parameters["max_memory"] = max_memory
         parameters["random_state"] = seed
         search = method in _SEARCHED and kernel not in ("linear", "cosine", "additive_chi2")
@@ -103,12 +112,12 @@ class Recipe:
     def build(self) -> Any:
         return CLASSIFIERS[self.method](**self.parameters)
 
-    def settled(self, X: np.ndarray, y: np.ndarray) -> Recipe:
+    def settled(self, X: Any, y: np.ndarray) -> Recipe:
         """The recipe with the width found on a part of the rows, where that is called for."""
         if self.width_rows is None or len(X) <= self.width_rows:
             return replace(self, width_rows=None)
         rows = part_of(y, self.width_rows, self.parameters["random_state"])
-        gamma = self.build().fit(X[rows], y[rows]).gamma_
+        gamma = self.build().fit(read_rows(X, rows), y[rows]).gamma_
         return Recipe(self.method, {"gamma": float(gamma), **self.parameters})
 
 

@@ -30,7 +30,8 @@ from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.left_out import left_out_coordinates, left_out_logits, left_out_path
 from fisherkit.report_blocks import section, text
-from fisherkit.report_scores import live
+from fisherkit.report_scores import live, stratified
+from fisherkit.streamed_path import streamed_path
 from fisherkit.training import Training
 
 __all__ = ["render"]
@@ -118,21 +119,29 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict
     index = np.searchsorted(model.classes_, np.asarray(training.y))
     logits = left_out_logits(model)
     path, chosen, log_mu, coordinates = logits[:, :, None], 0, None, None
+    shown, ridge = np.arange(len(index)), None
     if isinstance(model, KernelFisherClassifier):
-        along = left_out_path(model)
+        if model._training is None:
+            shown = stratified(index, sample, seed)
+            along = streamed_path(model, training.features, training.y, shown)
+        else:
+            along = left_out_path(model)
         path, chosen, coordinates = along.logits, along.chosen, along.coordinates
+        ridge = along.ridge
         log_mu = np.log10(along.mu / model.selection_.unit)
     elif isinstance(model, BayesianFisherClassifier) and logits.shape[1] > 1:
         coordinates = left_out_coordinates(model)
-    scores = live(path, index, chosen=chosen, log_mu=log_mu, sample=sample, seed=seed)
+    scores = live(path, index[shown], chosen=chosen, log_mu=log_mu, sample=sample, seed=seed)
+    if len(shown) < len(index):
+        scores["of"] = len(index)
     sections = [
         report_quality.summary(training, index, logits),
         _try_it(training, scores),
         report_quality.curves(training, index, logits),
         report_model.chosen(training),
-        report_model.coordinates(training, index, coordinates, seed),
+        report_model.coordinates(training, index[shown], coordinates, seed),
         report_model.importance(training),
-        report_data.suspects(training),
+        report_data.suspects(training, ridge),
         report_data.data(training),
         *report_data.ending(training),
     ]

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from fisherkit.bayes_estimator import BayesianFisherClassifier
-from fisherkit.estimators import KernelFisherClassifier
+from fisherkit.influence import influences
 from fisherkit.inspection import doubts
 from fisherkit.report_blocks import Block, number, percent, rows_table, section, text
-from fisherkit.training import INFLUENCE_ROWS, Training
+from fisherkit.ridge import Ridge
+from fisherkit.training import Training
 
 PAPERS = {
     "fisher": (
@@ -85,13 +86,13 @@ WORDS = (
 )
 
 
-def suspects(training: Training) -> dict[str, Any]:
-    """Rows whose label the model without them doubts most."""
+def suspects(training: Training, ridge: Ridge | None) -> dict[str, Any]:
+    """Rows whose label the model without them doubts most; ``ridge`` is the fit, if at hand."""
     model = training.model[-1]
-    exact = isinstance(model, (KernelFisherClassifier, BayesianFisherClassifier))
-    with_influence = exact and len(training.y) <= INFLUENCE_ROWS
+    if isinstance(model, BayesianFisherClassifier):
+        ridge = model._refit()
     position = np.arange(len(training.y))
-    table = doubts(model, training.y, index=position, influence=with_influence)
+    table = doubts(model, training.y, index=position, influence=False)
     doubted = table[(table["label"] != table["suggested"]) & table["probability"].notna()]
     top = doubted.iloc[:_DOUBTED]
     head = ["label", "suggested", "probability of label"]
@@ -99,13 +100,13 @@ def suspects(training: Training) -> dict[str, Any]:
         [str(row.label), str(row.suggested), percent(row.probability)] for row in top.itertuples()
     ]
     advice = "A doubt is not a proof: it may be a wrong label, or a rare case that is right."
-    if with_influence:
+    if ridge is not None and len(top):
         head.append("harms others")
-        for cell, value in zip(cells, top["influence"], strict=True):
+        _, merged = model._rows_of_fit()
+        harm = influences(ridge, merged[top.index.to_numpy()])
+        for cell, value in zip(cells, harm, strict=True):
             cell.append("yes" if value > 0 else "no")
         advice += " “Harms others” says whether the other rows are predicted better without it."
-    elif exact:
-        advice += f" Influence on other rows is found up to {INFLUENCE_ROWS:,} rows."
     intro = (
         f"Models that had not seen the row disagree with the label of {len(doubted):,} of "
         f"{len(training.y):,} rows ({percent(len(doubted) / len(training.y))}); these are the "

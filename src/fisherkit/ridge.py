@@ -37,6 +37,8 @@ class Resolvent(Protocol):
 
     def block(self, rows: Array, columns: Array) -> Array: ...
 
+    def strip(self, rows: Array) -> Array: ...
+
     def residuals(self, Y: Array) -> Array: ...
 
 
@@ -52,6 +54,10 @@ class SpectralResolvent:
 
     def block(self, rows: Array, columns: Array) -> Array:
         return _block(self.canonical, rows, columns, self.c, complement=True)
+
+    def strip(self, rows: Array) -> Array:
+        """All columns of some rows, (b, n); O(b n r), and no copy of U."""
+        return _block(self.canonical, rows, None, self.c, complement=True)
 
     def residuals(self, Y: Array) -> Array:
         xi, outside = self.canonical.project(Y)
@@ -74,6 +80,10 @@ class DenseResolvent:
         if columns.shape[0] < rows.shape[0]:  # the short axis first: no (n, n) copy
             return xp.take(xp.take(self.B, columns, axis=1), rows, axis=0)
         return xp.take(xp.take(self.B, rows, axis=0), columns, axis=1)
+
+    def strip(self, rows: Array) -> Array:
+        """All columns of some rows, (b, n)."""
+        return _array.namespace(self.B).take(self.B, rows, axis=0)
 
     def residuals(self, Y: Array) -> Array:
         return self.B @ (self.root[:, None] * Y)
@@ -346,16 +356,20 @@ def _leverage_complement(form: Canonical, C: Array) -> Array:
     return diagonal if form.rest is None else diagonal + form.rest[:, None]
 
 
-def _block(form: Canonical, rows: Array, columns: Array, c: Array, *, complement: bool) -> Array:
-    """U_I diag(c) U_J', plus (P - U U')_IJ if ``complement``."""
+def _block(
+    form: Canonical, rows: Array, columns: Array | None, c: Array, *, complement: bool
+) -> Array:
+    """U_I diag(c) U_J', plus (P - U U')_IJ if ``complement``; ``None`` are all columns."""
     xp = _array.namespace(c)
-    left, right = xp.take(form.U, rows, axis=0), xp.take(form.U, columns, axis=0)
+    left, right, s = xp.take(form.U, rows, axis=0), form.U, form.weights.root
+    s_columns, places = s, _array.indices(np.arange(right.shape[0]), c)
+    if columns is not None:
+        right, s_columns = xp.take(form.U, columns, axis=0), xp.take(s, columns, axis=0)
+        places = columns
     if form.rest is None or not complement:
         return (left * c) @ right.T
     block = (left * (c - 1)) @ right.T
-    block += xp.astype(rows[:, None] == columns[None, :], block.dtype)
+    block += xp.astype(rows[:, None] == places[None, :], block.dtype)
     if form.bias == "free":
-        s = form.weights.root
-        s_rows, s_columns = xp.take(s, rows, axis=0), xp.take(s, columns, axis=0)
-        block -= s_rows[:, None] * (s_columns / form.weights.mass)[None, :]
+        block -= xp.take(s, rows, axis=0)[:, None] * (s_columns / form.weights.mass)[None, :]
     return block

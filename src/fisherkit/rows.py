@@ -30,6 +30,10 @@ _HOST_WORKERS = 4  # of a survey: their samples have to be merged
 _SPARE = 1000  # rows more in the race than drawn, so that copies of a row find each other
 
 
+class BudgetError(ValueError):
+    """A ``max_memory`` that does not hold one block."""
+
+
 class Pass(Protocol):
     """What is summed up in one sweep over the rows. Picklable, so that it can travel.
 
@@ -72,7 +76,7 @@ class Budget:
         """Refuse a budget that does not hold a block of so many numbers for each row."""
         least = 8 * (state_numbers + LEAST_ROWS * row_numbers)
         if least > self.bytes:
-            raise ValueError(
+            raise BudgetError(
                 f"max_memory leaves {self.bytes} bytes, which is smaller than one block: "
                 f"{LEAST_ROWS} rows and the sums over them take {least} bytes. Raise max_memory, "
                 "or lower n_components."

@@ -77,6 +77,30 @@ def program(
     return "\n".join([_imports(reading, numbers, texts, recipe), *body])
 
 
+def out_of_core_program(
+    path: str,
+    target: str,
+    left_out: Sequence[str],
+    text: Sequence[str],
+    encoding: str,
+    recipe: Recipe,
+) -> str:
+    """As `program`, by the function that does what the command did out of core."""
+    options = f",\n    left_out={_listed(left_out)}" if left_out else ""
+    options += f",\n    text={list(text)!r}" if text else ""
+    options += f",\n    encoding={encoding!r}" if encoding != "utf-8" else ""
+    return "\n".join(
+        [
+            f"from fisherkit import {recipe.name}",
+            "from fisherkit.out_of_core import fit_table",
+            "",
+            f"classify = {recipe.code}",
+            f"model = fit_table({path!r}, {target!r}, classify{options})",
+            "",
+        ]
+    )
+
+
 def _imports(reading: str, numbers: Sequence[str], texts: Sequence[str], recipe: Recipe) -> str:
     of_file = reading != READ_EXAMPLE
     preprocessing = ["OneHotEncoder"] * bool(texts) + ["StandardScaler"] * bool(numbers)

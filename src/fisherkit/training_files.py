@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fisherkit import model_files
+from fisherkit.frames import TableError, number_mask, row_parts
 from fisherkit.model_files import ModelFile, ModelFileError
-from fisherkit.tables import Column, TableError, match, numbers, read_table, texts
-from fisherkit.training import EXAMPLE, HeldOut, Training, example
+from fisherkit.out_of_core import Prepared, map_table
+from fisherkit.tables import Column, TableFile, match, open_table
+from fisherkit.training import HeldOut, Training
+from fisherkit.training_data import EXAMPLE, Asked, example
 
 NO_TABLE = (
     "The model file was saved from Python and does not say which table it was trained on; load it "
@@ -62,39 +66,34 @@ def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
     return found.to_numpy(dtype=classes.dtype) if np.isin(floats, classes).all() else floats
 
 
-def read_rows(file: ModelFile, path: Any, encoding: str) -> pd.DataFrame:
-    """A table read as the one that the model was trained on; all of its columns."""
+def open_rows(file: ModelFile, path: Any, encoding: str) -> TableFile:
+    """A table to be read as the one that the model was trained on; all of its columns."""
     levels = [column.name for column in columns(file) if column.kind == "text"]
     if file.model.classes_.dtype.kind == "U":
         levels.append(file.metadata["target"])
     asked = file.metadata.get("asked_text", [])
-    return read_table(path, text=asked, levels=levels, encoding=encoding)
+    return open_table(path, text=asked, levels=levels, encoding=encoding)
 
 
-def restore(file: ModelFile, path: Any, encoding: str = "utf-8") -> Training:
+def restore(file: ModelFile, path: Any, folder: Path, encoding: str = "utf-8") -> Training:
     """The training behind a model file, given the table that it was trained on.
+
+    ``folder`` is for mapped files, if the model was fitted in blocks.
 
     Raises
     ------
     TableError
         If the table is another one, or has changed.
     """
-    about, known = file.metadata, columns(file)
-    if path is None and about["source"] == EXAMPLE:
-        data = example()
-        X, y = data.X, data.y
-    elif path is None:
-        raise TableError(f"The report needs the rows of the training: give {about['source']}.")
-    else:
-        table = read_rows(file, path, encoding)
-        if about["target"] not in table.columns:
-            raise TableError(f"{path} has no column {about['target']!r}, the target.")
-        table = table[table[about["target"]].notna()]
-        X, y = match(table, known, path), labels(file, table)
+    about = file.metadata
+    X, y = _rows_of_training(file, path, folder, encoding)
     if _fingerprint(X, y) != about["rows_sha256"]:
         raise TableError(
             f"{path} does not hold the rows that the model was trained on ({about['source']})."
         )
+    features = None
+    if in_blocks(file.model):
+        features = Prepared.by(file.model["prepare"], X, folder).features
     held_out = file.extra["held_out"]
     summary = about["summary"]
     assert held_out is None or isinstance(held_out, HeldOut)
@@ -110,16 +109,51 @@ def restore(file: ModelFile, path: Any, encoding: str = "utf-8") -> Training:
         notes=tuple(summary["notes"]),
         seconds=summary["seconds"],
         asked_text=tuple(about.get("asked_text", [])),
+        features=features,
     )
 
 
+def _rows_of_training(
+    file: ModelFile, path: Any, folder: Path, encoding: str
+) -> tuple[pd.DataFrame, np.ndarray]:
+    known, target, source = columns(file), file.metadata["target"], file.metadata["source"]
+    if path is None and source == EXAMPLE:
+        data = example()
+        return data.X, data.y
+    if path is None:
+        raise TableError(f"The report needs the rows of the training: give {source}.")
+    rows = open_rows(file, path, encoding)
+    if target not in rows.names:
+        raise TableError(f"{path} has no column {target!r}, the target.")
+    if in_blocks(file.model):
+        used = {target, *(column.name for column in known)}
+        unused = tuple(name for name in rows.names if name not in used)
+        table = map_table(folder, rows, Asked(path, target, drop=unused))
+    else:
+        (table,) = rows.parts(None)
+        table = table[table[target].notna()]
+    return match(table, known, path), labels(file, table)
+
+
+def in_blocks(model: Any) -> bool:
+    """Whether the classifier of a pipeline has read its rows in blocks and keeps none of them."""
+    return getattr(model[-1], "_training", model) is None
+
+
 def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
-    digest = hashlib.sha256()
-    for words in (map(str, X.columns), map(str, y.tolist())):
-        digest.update("\0".join(words).encode())
-    digest.update(numbers(X).to_numpy(dtype=np.float64, na_value=np.nan).tobytes())
-    for _, values in texts(X).items():
-        digest.update("\0".join(map(str, values.fillna("").tolist())).encode())
+    """Of names, labels and values, in parts: X may be a mapped table."""
+    digest = hashlib.sha256("\0".join(map(str, X.columns)).encode())
+    mask = number_mask(X)
+    for number, rows in enumerate(row_parts(X, X.shape[1])):
+        words = ["" if number == 0 else "\0", "\0".join(map(str, y[rows].tolist()))]
+        digest.update("".join(words).encode())
+    for rows in row_parts(X, X.shape[1]):
+        values = X.iloc[rows, np.flatnonzero(mask)].to_numpy(dtype=np.float64, na_value=np.nan)
+        digest.update(values.tobytes())
+    for name in X.columns[~mask]:
+        for rows in row_parts(X, X.shape[1]):
+            known = X[name].iloc[rows].astype(object)
+            digest.update("\0".join(map(str, known.fillna("").tolist())).encode())
     return digest.hexdigest()
 
 

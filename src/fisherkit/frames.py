@@ -1,0 +1,81 @@
+"""Small questions about the columns of a table, asked of frames in memory and of mapped ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+_CELLS = 1 << 21  # of a table that are looked at together
+
+
+class TableError(ValueError):
+    """A table that cannot be used; the message names file, line and column."""
+
+
+def is_number(values: pd.Series) -> bool:
+    """Whether a column as read by `fisherkit.tables.read_table` holds numbers."""
+    return bool(pd.api.types.is_numeric_dtype(values.dtype))
+
+
+def number_mask(table: pd.DataFrame) -> np.ndarray:
+    """For each column whether it holds numbers; quick for very many."""
+    known = {dtype: pd.api.types.is_numeric_dtype(dtype) for dtype in set(table.dtypes)}
+    return np.array([known[dtype] for dtype in table.dtypes], dtype=bool)
+
+
+def numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that hold numbers."""
+    return table.loc[:, number_mask(table)]
+
+
+def texts(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that hold anything else."""
+    return table.loc[:, ~number_mask(table)]
+
+
+def moments(values: pd.Series) -> bool:
+    """Whether pandas knows the values as points in time or spans of it."""
+    kinds = pd.api.types
+    return kinds.is_datetime64_any_dtype(values.dtype) or kinds.is_timedelta64_dtype(values.dtype)
+
+
+def as_text(values: pd.Series) -> pd.Series:
+    """Text of every known value; a missing one stays missing."""
+    known = values.astype(object).where(values.notna(), np.nan)
+    return known.map(str, na_action="ignore").astype(object)  # also where all are missing
+
+
+def level_counts(values: pd.Series) -> pd.Series:
+    """How often each known text of a column occurs, under the texts."""
+    counts = values.value_counts()
+    counts = counts[counts > 0]
+    return counts.set_axis(counts.index.astype(object))
+
+
+def row_parts(table: Any, columns: int) -> Iterator[slice]:
+    """Slices of rows that together are the table, each of a few million cells."""
+    step = max(_CELLS // max(columns, 1), 1)
+    for start in range(0, len(table), step):
+        yield slice(start, min(start + step, len(table)))
+
+
+def column_parts(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The columns side by side in parts of a few million cells, or one by one if rows are many."""
+    step = max(_CELLS // max(len(table), 1), 1)
+    for start in range(0, table.shape[1], step):
+        yield table.iloc[:, start : start + step]
+
+
+def place(table: pd.DataFrame | pd.Series, position: int) -> str:
+    """Where a row is in its file, for messages."""
+    return f"{table.index.name or 'row'} {table.index[position]}"
+
+
+def quoted(names: Iterable[Any], most: int = 8) -> str:
+    """Names for a message: the first few of them."""
+    names = list(names)
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

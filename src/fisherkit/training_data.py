@@ -1,0 +1,300 @@
+"""Rows to train on: which columns of a table are features, and what is to be said about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import load_breast_cancer
+
+from fisherkit import training_code
+from fisherkit.frames import (
+    TableError,
+    column_parts,
+    is_number,
+    number_mask,
+    numbers,
+    place,
+    quoted,
+    texts,
+)
+from fisherkit.tables import date_columns, read_table, stray_text
+
+EXAMPLE = "breast cancer (embedded example)"
+EXAMPLE_TARGET = "diagnosis"
+
+_MOST_CLASSES = 100
+_UNNAMED = ("column 1", "Unnamed: 0")  # what a saved index of pandas is called
+_MANY_NUMBERS = 20  # of a target, from which a note asks whether they are classes
+_FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
+_IMBALANCED = 0.1
+_OWN_TEXT = "every row has a text of its own, as identifiers do"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user says of the columns of a file.
+
+    ``target`` are the labels, ``drop`` is to be left out, ``keep`` to be used although it looks
+    like row numbers, ``text`` to be text although it looks like numbers.
+    """
+
+    path: Any
+    target: str | None
+    drop: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+
+    def check(self, names: list[str]) -> str:
+        """The target, if the table with these columns has it and everything else named."""
+        named = [("--target", self.target)] if self.target is not None else []
+        options = {"--drop": self.drop, "--keep": self.keep, "--text": self.text}
+        named += [(option, name) for option, some in options.items() for name in some]
+        known = set(names)
+        for option, name in named:
+            if name not in known:
+                raise TableError(
+                    f"{self.path} has no column {name!r} ({option}); its columns are "
+                    f"{quoted(names)}."
+                )
+        if self.target is None:
+            raise TableError(
+                f"Which column of {self.path} is to be predicted? Name it with --target; the "
+                f"columns are {quoted(names)}."
+            )
+        return self.target
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows to train on, and how they were read.
+
+    ``left_out`` are columns that are not used, ``asked_text`` those that were to be text. X is in
+    memory, or in files of the folder ``workspace``, which holds what else a fit needs (see
+    `fisherkit.out_of_core`).
+    """
+
+    X: pd.DataFrame
+    y: np.ndarray
+    target: str
+    source: str
+    reading: str
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+    asked_text: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    workspace: Path | None = None
+
+    @property
+    def numbers(self) -> list[str]:
+        """Columns of numbers."""
+        return [str(name) for name in self.X.columns[number_mask(self.X)]]
+
+    @property
+    def texts(self) -> list[str]:
+        """Columns of text."""
+        return [str(name) for name in self.X.columns[~number_mask(self.X)]]
+
+
+def example() -> Data:
+    """The table that scikit-learn carries: 569 tumours, 30 measurements of each.
+
+    Examples
+    --------
+    >>> from fisherkit.training import example
+    >>> example().X.shape
+    (569, 30)
+    """
+    bunch = load_breast_cancer(as_frame=True)
+    labels = bunch.target_names[bunch.target]
+    return Data(bunch.data, labels, EXAMPLE_TARGET, EXAMPLE, training_code.READ_EXAMPLE, (), ())
+
+
+def read_data(path: Any, target: str | None, **words: Any) -> Data:
+    """Features and labels of a file, in memory.
+
+    Parameters
+    ----------
+    path : str or path
+    target : str
+        Column of the labels.
+    **words
+        ``drop``, ``keep``, ``text`` and ``encoding`` of `Asked`.
+
+    Returns
+    -------
+    Data
+
+    Raises
+    ------
+    TableError
+        With file, line and column.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.csv").write_text("size,tall\\n" + "1.9,yes\\n1.6,no\\n" * 2)
+    ...     data = read_data(Path(folder, "a.csv"), "tall")
+    >>> data.numbers, data.y.tolist()
+    (['size'], ['yes', 'no', 'yes', 'no'])
+    """
+    asked = Asked(path, target, **words)
+    table = read_table(asked.path, text=asked.text, encoding=asked.encoding)
+    labels = asked.check([str(name) for name in table.columns])
+    labelled = table[labels].notna()
+    unlabelled = int((~labelled).sum())
+    return data_of(table[labelled] if unlabelled else table, asked, unlabelled)
+
+
+def data_of(
+    table: pd.DataFrame,
+    asked: Asked,
+    unlabelled: int,
+    *,
+    unread: tuple[str, ...] = (),
+    workspace: Path | None = None,
+) -> Data:
+    """Features and labels of a table whose rows all have a label; ``unlabelled`` others had not.
+
+    ``unread`` are identifiers, which the table lacks already.
+    """
+    path, target = asked.path, str(asked.target)
+    notes = []
+    if unlabelled:
+        left = "1 row" if unlabelled == 1 else f"{unlabelled} rows"
+        notes.append(f"{left} without a value in {target!r} left out.")
+    y, conversion = _labels(table[target], path)
+    features = table.drop(columns=[target, *(name for name in asked.drop if name in table)])
+    _refuse_unusable(features, path, asked.text)
+    unused, remarks = _unused(features, asked.keep)
+    remarks += [f"column {name!r} was left out: {_OWN_TEXT}." for name in unread]
+    X = features.drop(columns=unused)
+    if X.shape[1] == 0:
+        raise TableError(f"{path} has no column to predict {target!r} from.")
+    left_out = (*asked.drop, *unused, *unread)
+    reading = training_code.read_file(
+        path, asked.text, asked.encoding, target, left_out, conversion
+    )
+    notes += [*remarks, *_many_numbers(y, target), *_imbalance(y)]
+    return Data(
+        *(X, y, target, str(path), reading, left_out, tuple(notes), asked.text, asked.encoding),
+        workspace=workspace,
+    )
+
+
+def _labels(values: pd.Series, path: Any) -> tuple[np.ndarray, str]:
+    """Labels as a plain array, and the Python that makes them of the column."""
+    if len(values) == 0:
+        raise TableError(f"{path}: no row has a value in column {values.name!r}.")
+    if not is_number(values):
+        y, conversion = values.to_numpy(dtype=str), ".to_numpy(dtype=str)"
+    elif pd.api.types.is_float_dtype(values.dtype) and (values % 1 == 0).all():
+        y, conversion = values.to_numpy(dtype=np.int64), '.to_numpy(dtype="int64")'
+    else:
+        y, conversion = values.to_numpy(), ".to_numpy()"
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise TableError(
+            f"{path}: column {values.name!r} has one value only, {str(classes[0])!r}; a classifier "
+            "needs two."
+        )
+    if len(y) < 2 * len(classes) and y.dtype.kind == "U":
+        raise TableError(
+            f"{path}: column {values.name!r} has {len(classes)} different values in {len(y)} "
+            "rows: too few rows to tell them apart."
+        )
+    many = len(classes) > min(_MOST_CLASSES, max(2, len(y) / 2))
+    if y.dtype.kind == "f" or many:
+        what = f"has {len(classes)} different values in {len(y)} rows"
+        what += ", with fractions" if y.dtype.kind == "f" else ""
+        advice = "To predict a number, use KernelRidgeCV in Python; to classify, "
+        if many:
+            advice += "put the values into groups first."
+        else:
+            advice += f"say that {quoted(classes.tolist(), 3)} are names: --text {values.name!r}."
+        raise TableError(f"{path}: column {values.name!r} {what}, which are not classes. {advice}")
+    return y, conversion
+
+
+def refuse_dates(features: pd.DataFrame, path: Any) -> None:
+    """Dates say nothing by themselves; what they mean is for the user to say."""
+    for name, value in date_columns(features).items():
+        raise TableError(
+            f"{path}, column {name!r} holds dates, such as {str(value)!r}. What matters about a "
+            "date is for you to say: replace it by numbers (year, month, weekday, days since an "
+            f"event), leave it out with --drop {name!r}, or take it as text with --text {name!r}."
+        )
+
+
+def _refuse_unusable(features: pd.DataFrame, path: Any, text: tuple[str, ...]) -> None:
+    refuse_dates(features.drop(columns=[*text], errors="ignore"), path)
+    for name, values in texts(features).items():
+        stray = None if name in text else stray_text(values)
+        if stray is not None:
+            raise TableError(
+                f"{path}, {place(features, stray)}, column {name!r}: "
+                f"{values.iloc[stray]!r} is not a number, though most of the column are. "
+                f"Leave unknown values empty, or declare the column as text with --text {name!r}."
+            )
+
+
+def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Columns that say nothing about new rows, and sentences about them."""
+    few = len(features) < _FEW_ROWS
+    why = {}
+    for block in map(numbers, column_parts(features)):
+        values = block.to_numpy(dtype=np.float64, na_value=np.nan)
+        known = ~np.isnan(values)
+        steps = np.diff(np.sort(values, axis=0), axis=0)
+        counts = np.all(steps == 1, axis=0) & (not few)
+        index = np.all((steps > 0) & (steps % 1 == 0), axis=0) & block.columns.isin(_UNNAMED)
+        same = np.all(values == values[0], axis=0)
+        for name, any_known, constant, counting in zip(
+            block.columns, known.any(axis=0), same, counts | index, strict=True
+        ):
+            if not any_known:
+                why[name] = "it has no values"
+            elif constant:
+                why[name] = f"its value is always {block[name].iloc[0]}"
+            elif counting:
+                why[name] = f"it numbers the rows (--keep {name!r} to use it)"
+    for name, column in texts(features).items():
+        distinct = column.nunique()
+        if distinct == 0:
+            why[name] = "it has no values"
+        elif distinct == 1 and column.notna().all():
+            why[name] = f"its value is always {column.iloc[0]!r}"
+        elif distinct == len(column) and not few:
+            why[name] = _OWN_TEXT
+    unused = [str(name) for name in features.columns if name in why and name not in keep]
+    return unused, [f"column {name!r} was left out: {why[name]}." for name in unused]
+
+
+def _many_numbers(y: np.ndarray, target: str) -> list[str]:
+    count = len(np.unique(y))
+    if y.dtype.kind == "U" or count <= _MANY_NUMBERS:
+        return []
+    return [
+        f"{target!r} has {count} different numbers, each taken as a class of its own. To predict a "
+        "number, use KernelRidgeCV in Python."
+    ]
+
+
+def _imbalance(y: np.ndarray) -> list[str]:
+    classes, counts = np.unique(y, return_counts=True)
+    rarest = counts.argmin()
+    share = counts[rarest] / len(y)
+    if share >= min(_IMBALANCED, 0.5 / len(classes)):
+        return []
+    return [
+        f"the classes are unequal: {classes[rarest]} has {counts[rarest]} of {len(y)} rows "
+        f"({share:.1%}). Always answering {classes[counts.argmax()]} errs on "
+        f"{1 - counts.max() / len(y):.1%} of the rows only; look at the confusion matrix, and at "
+        "--balanced."
+    ]
