@@ -7,6 +7,7 @@ import numpy as np
 import oracles
 import pytest
 from oracles import gap
+from sklearn.datasets import make_blobs
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fisherkit import _array, basis
@@ -395,3 +396,22 @@ def test_the_full_form_peaks_at_1_3_matrices_beyond_the_gram_matrix(bias, monkey
     finally:
         tracemalloc.stop()
     assert peak < 1.3 * 8 * n**2
+
+
+@pytest.mark.parametrize("mu", [1e-2, 1e-4, 1e-6])
+def test_a_far_row_that_is_its_own_centre_is_left_out_exactly(mu):
+    """Its leverage is nearly one: what lies outside of U is small, and must not be cleared away."""
+    X, y = make_blobs(900, 3, centers=3, cluster_std=3.0, random_state=1)
+    far, Y = 514, np.eye(3)[y]
+    centres = np.append(np.arange(300), far)
+    K = rbf_kernel(X / 4, X[centres] / 4, gamma=10.0)
+    Z = np.linalg.solve(np.linalg.cholesky(K[centres]), K.T).T
+    form = Canonical.from_features(Z, Weights.unit(Z), "free")
+    assert 0 < form.rest[far] < 1e-12
+    found = RidgePath.of(form, Y).at(mu).leave_one_out()[far]
+    others = np.arange(900) != far
+    mean, level = Z[others].mean(axis=0), Y[others].mean(axis=0)
+    U, sigma, Vt = np.linalg.svd(Z[others] - mean, full_matrices=False)
+    w = Vt.T @ ((sigma / (sigma**2 + mu))[:, None] * (U.T @ (Y[others] - level)))
+    expected = Y[far] - (Z[far] - mean) @ w - level
+    np.testing.assert_allclose(found, expected, atol=2e-14 / mu)

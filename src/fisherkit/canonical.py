@@ -37,6 +37,8 @@ from fisherkit.weights import Weights
 
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
 
+_FEW_DIGITS = 1e-6  # of a diagonal found as a difference to one: below it, few are right
+
 
 def mu_floor(unit: float, weights: Weights) -> float:
     """The smallest mu that a search may reach: 1e-8 tr(G)/n, or what rounding allows.
@@ -271,15 +273,32 @@ class Canonical:
 
 
 def _remainder(U: Array, weights: Weights, bias: str) -> Array:
-    """Diagonal of P - U U', with rounding cleared away (a row of leverage one has none)."""
+    """Diagonal of P - U U', with rounding cleared away (a row of leverage one has none).
+
+    Where little remains, the difference has lost its digits: there it is the squared length of
+    what projection leaves of the row's unit vector, O(n r) for each such row.
+    """
     xp = _array.namespace(U)
+    n = U.shape[0]
     inside = xp.concat(
         [xp.sum(U[rows, :] ** 2, axis=1) for rows in _array.row_blocks(*U.shape)], axis=0
     )
     rest = 1 - inside
     if bias == "free":
         rest = rest - weights.v / weights.mass
-    return xp.where(rest < 4 * U.shape[0] * _array.eps(U), xp.zeros_like(rest), rest)
+    doubtful = np.flatnonzero(_array.to_numpy(rest) < _FEW_DIGITS)
+    host = np.array(_array.to_numpy(rest), dtype=np.float64)
+    for some in _array.row_blocks(len(doubtful), n):
+        rows = _array.indices(doubtful[some], U)
+        unit = xp.astype(_array.indices(np.arange(n), U)[:, None] == rows[None, :], U.dtype)
+        for _ in range(2):  # once more: the first time leaves rounding along U
+            unit = unit - U @ (U.T @ unit)
+            if bias == "free":
+                s = weights.root[:, None]
+                unit = unit - s * (xp.sum(s * unit, axis=0) / weights.mass)
+        host[doubtful[some]] = _array.to_numpy(xp.sum(unit * unit, axis=0))
+    host[host < (4 * n * _array.eps(U)) ** 2] = 0.0
+    return _array.like(host, U)
 
 
 def trace_unit(trace: float, total: float) -> float:
