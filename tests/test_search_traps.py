@@ -34,6 +34,29 @@ def test_the_low_rank_search_finds_what_the_full_one_finds(model, data, penalty)
     assert quick.value <= 1.05 * exact.value
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_laplacian_kernel_under_the_coefficients_penalty_is_not_priced_loosely(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((600, 6))
+    y = np.sin(6 * X[:, 0]) + np.cos(3 * X[:, 1])
+    options = dict(kernel="laplacian", penalty="coefficients", random_state=0)
+    quick = KernelRidgeCV(**options).fit(X, y).selection_
+    exact = KernelRidgeCV(basis="full", **options).fit(X, y).selection_
+    assert quick.value <= 1.01 * exact.value
+
+
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+@pytest.mark.parametrize("seed", range(2))
+def test_counts_of_errors_are_priced_exactly(seed, penalty):
+    X = np.random.default_rng(seed).random((600, 2))
+    y = (np.prod(np.sin(4 * np.pi * X), axis=1) > 0).astype(int)
+    options = dict(criterion="error", penalty=penalty, random_state=0)
+    quick = KernelFisherClassifier(**options).fit(X, y)
+    exact = KernelFisherClassifier(basis="full", **options).fit(X, y)
+    assert quick.selection_.value == exact.selection_.value
+    assert quick.gamma_ == exact.gamma_
+
+
 @pytest.mark.parametrize("slope", [0.3, 1.0])
 @pytest.mark.parametrize("frequency", [10.0, 20.0])
 @pytest.mark.parametrize("seed", range(4))

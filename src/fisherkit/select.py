@@ -335,8 +335,8 @@ def march(
 
     ``price(gamma, level)`` may be rough first, `PRICE_BLUR` for each level: widths that it cannot
     tell from the best are priced again at the next level; the last one is exact. Prices that
-    differ by less than ``negligible`` are equal, and the widest kernel
-    wins. Also returns the status if the optimum is at the end of what is ever tried.
+    differ by less than ``negligible`` are equal, and the widest kernel wins. Also returns the
+    status if the optimum is at the end of what is ever tried.
     """
     values: dict[int, float] = {}
 

@@ -3,8 +3,9 @@
 The low-rank path first leaves out a trace of 1e-2 of the smallest mu priced, enough to choose mu;
 the chosen model is accepted if that trace is below 3e-6 of its mu (leave-one-out residuals are then
 within 1e-7 of the full path, relative to their size) and otherwise factored again. While widths
-are compared, a mean residual of 3e-2 of each width's best mu will do, then 1e-4 for near ties; of
-at most 1e-4 of tr(G)/n while the rank is low.
+are compared, a mean residual of 3e-2 of each width's best mu will do, then 1e-4 for near ties; but
+no more than that of 1e-4 tr(G)/n, unless the rank is not very low and the penalty is rkhs. Counts
+of errors jump, and are priced exactly throughout.
 """
 
 from __future__ import annotations
@@ -239,7 +240,7 @@ class _Tuner:
 
     def price(self, gamma: float, level: int) -> float:
         """The criterion at this gamma with its best mu on the grid; levels as in `march`."""
-        exact = level == len(_ROUGH)
+        exact = level == len(_ROUGH) or not self.problem.criterion.smooth
         if gamma in self.prices:
             value, tolerance = self.prices[gamma]
             if tolerance <= _ACCEPT * self.likely_mu[gamma]:
@@ -263,16 +264,20 @@ class _Tuner:
     def _rough(self, gamma: float, share: float) -> _Search:
         """A search that leaves out little at the mu that it finds: a mean of ``share`` of it."""
         gram = self.problem.design.gram
+        plain = (
+            self.problem.design.penalty == "rkhs"
+        )  # what is left out of K W K is no multiple of I
         share *= self.problem.design.weights.total
         # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
         wider = max((g for g in self.likely_mu if g is not None and g < gamma), default=None)
         guess = self.mu if self.mu is not None else self.likely_mu.get(wider, np.inf)
         guess, last = self.likely_mu.get(gamma, guess), np.inf
         while True:
-            search = self._search(gamma, _rough_budget(share, guess), _loose_budget(share, guess))
+            loose = _loose_budget if plain else _rough_budget
+            search = self._search(gamma, _rough_budget(share, guess), loose(share, guess))
             mu = self.likely_mu[gamma] = search.mu.best_mu
             many = basis.many(len(search.decomposed.centres), gram)
-            allowed = _loose_budget(share, mu) if many else _rough_budget(share, mu)
+            allowed = loose(share, mu) if many else _rough_budget(share, mu)
             if search.tolerance <= allowed(search.decomposed.canonical.unit):
                 return search
             if search.tolerance >= last:
