@@ -112,7 +112,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     have seen all labels: leave-one-out values, and the probabilities calibrated on them, are then
     optimistic.
 
-    ``sample_weight`` counts copies: a weight of 2 equals the row twice, 0 its absence.
+    ``sample_weight`` counts copies: a weight of 2 equals the row twice, 0 its absence. (Under the
+    coefficients penalty a chosen centre counts its own row only, not copies of it elsewhere.)
 
     Features are not scaled: put a scaler in front.
 
