@@ -25,7 +25,8 @@ def read(path: str) -> list[dict[str, str]]:
 def column(file: str, name: str, **where: object) -> list:
     """Numbers of a column of a tracked <file>.csv, in the rows where all of ``where`` is.
 
-    The file is one of benchmarks/results or, if there is none, of reproduction/results. Signs of a column's name other than letters and digits are underscores in ``where``.
+    The file is one of benchmarks/results or, if it is not there, of reproduction/results. Signs of
+    a column's name other than letters and digits are underscores in ``where``.
     """
     found = []
     folder = RESULTS if (RESULTS / f"{file}.csv").exists() else REPRODUCED
