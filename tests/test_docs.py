@@ -78,6 +78,10 @@ def tables():
 def test_a_number_is_looked_up_in_its_csv_file(tables):
     text = 'at <!-- value: cell("bayes_em", "n", n=100) + 1:.1f -->5<!-- end --> rows'
     assert ">101.0<" in tables.rewritten(text)
+    reproduced = 'cell("overview", "splits", data="heart") / 4:.0f'
+    assert ">25<" in tables.rewritten(f"<!-- value: {reproduced} --><!-- end -->")
+    halves = 'ratios("bayes_em", "n", "n", n=100)[0] / 2:.1f'
+    assert ">0.5<" in tables.rewritten(f"<!-- value: {halves} --><!-- end -->")
     with pytest.raises(LookupError, match="no row"):
         tables.rewritten(text.replace("n=100", "n=7"))
 
