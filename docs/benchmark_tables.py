@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+REPRODUCED = ROOT / "reproduction" / "results"
 # how the README orders and names the data sets of benchmarks/readme.py
 README_SETS = {
     "wisconsin": "breast cancer",
@@ -22,12 +23,14 @@ def read(path: str) -> list[dict[str, str]]:
 
 
 def column(file: str, name: str, **where: object) -> list:
-    """Numbers of a column of benchmarks/results/<file>.csv, in the rows where all of ``where`` is.
+    """Numbers of a column of a tracked <file>.csv, in the rows where all of ``where`` is.
 
-    Signs of a column's name other than letters and digits are underscores in ``where``.
+    The file is one of benchmarks/results or, if it is not there, of reproduction/results. Signs of
+    a column's name other than letters and digits are underscores in ``where``.
     """
     found = []
-    for row in read(f"benchmarks/results/{file}.csv"):
+    folder = RESULTS if (RESULTS / f"{file}.csv").exists() else REPRODUCED
+    for row in read(str((folder / f"{file}.csv").relative_to(ROOT))):
         plain = {re.sub(r"\W", "_", key): value for key, value in row.items()}
         if all(plain[key] == str(value) for key, value in where.items()):
             found.append(float(row[name]))

@@ -292,7 +292,13 @@ def lead(name: str, peer: str, measure: str = "error") -> list[float]:
     return [mean(gaps), stdev(gaps) / len(gaps) ** 0.5]
 
 
-NAMES = {"cell": cell, "column": column, "lead": lead, "mean": mean}
+def ratios(file: str, name: str, other: str, **where: object) -> list[float]:
+    """One column over another, row by row."""
+    pair = column(file, name, **where), column(file, other, **where)
+    return [own / peer for own, peer in zip(*pair, strict=True)]
+
+
+NAMES = {"cell": cell, "column": column, "lead": lead, "mean": mean, "ratios": ratios}
 
 
 def shown(kind: str, text: str) -> str:

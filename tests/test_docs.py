@@ -19,6 +19,26 @@ PAGES = [
 # what the build draws from an example: its page, or its first picture
 DRAWN = re.compile(r"auto_examples/(?:images/sphx_glr_)?(plot_\w+?|index)(?:\.rst|_001\.png)$")
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# what is neither prose nor typed by hand: what docs/tables.py writes, code, formulas, links
+NOT_PROSE = re.compile(
+    r"<!-- (?:table|value): .*?<!-- end -->|^ *```.*?^ *```$|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]*\$"
+    r"|\]\([^)]*\)",
+    re.MULTILINE | re.DOTALL,
+)
+MEASURE = re.compile(r"\d[\d.,]*\s?(?:%|times|points?|seconds?|minutes?|hours?|m?s|[kMG]B)(?!\w)")
+# definitions, settings, limits of the program, and what a session on the page shows
+STATED = {
+    "bayes.md": {"300 points", "1,000 points"},
+    "benchmarks.md": {"6 points"},
+    "command_line.md": {"95 %", "128MB", "1 %"},
+    "committee.md": {"60 %"},
+    "errata.md": {"5 %", "13 %", "1 %"},
+    "exact_loo.md": {"5 %", "10 %", "20 %"},
+    "large_data.md": {"2GB", "512 MB"},
+    "permutation.md": {"60 %"},
+    "report.md": {"3 MB", "95 %", "0.1 %", "99.9 %"},
+    "tutorial.md": {"95 %", "90 %"},
+}
 
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -58,6 +78,10 @@ def tables():
 def test_a_number_is_looked_up_in_its_csv_file(tables):
     text = 'at <!-- value: cell("bayes_em", "n", n=100) + 1:.1f -->5<!-- end --> rows'
     assert ">101.0<" in tables.rewritten(text)
+    reproduced = 'cell("overview", "splits", data="heart") / 4:.0f'
+    assert ">25<" in tables.rewritten(f"<!-- value: {reproduced} --><!-- end -->")
+    halves = 'ratios("bayes_em", "n", "n", n=100)[0] / 2:.1f'
+    assert ">0.5<" in tables.rewritten(f"<!-- value: {halves} --><!-- end -->")
     with pytest.raises(LookupError, match="no row"):
         tables.rewritten(text.replace("n=100", "n=7"))
 
@@ -67,6 +91,17 @@ def test_tables_show_what_the_csv_files_hold(page, tables):
     text = page.read_text(encoding="utf-8")
     assert tables.rewritten(text) == text, "run: python docs/tables.py"
     assert not re.search("^ *<!-- value", text, re.M), "Markdown ends a paragraph at such a line"
+
+
+@each_page
+def test_measurements_are_not_typed_by_hand(page):
+    prose = NOT_PROSE.sub(" ", page.read_text(encoding="utf-8"))
+    typed = {" ".join(found.split()) for found in MEASURE.findall(prose)}
+    unknown = typed - STATED.get(page.name, set())
+    assert not unknown, (
+        f"{page.name} states {sorted(unknown)}: write <!-- value: ... --> (docs/tables.py) if it "
+        "was measured, and add it to STATED if it is a definition or a setting"
+    )
 
 
 @each_page

@@ -1,6 +1,9 @@
 """Figures of the papers: their studies give the numbers they claim, and every figure is drawn."""
 
 import math
+import shutil
+from html import escape
+from pathlib import Path
 
 import numpy as np
 import oracles
@@ -8,10 +11,11 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fisherkit.estimators import KernelFisherClassifier
-from fisherkit.reproduction import loo_studies, toy_studies
+from fisherkit.reproduction import catalogue, loo_studies, tables, toy_studies
 from fisherkit.reproduction.experiments import PAPERS
 from fisherkit.reproduction.figures import FIGURES
-from fisherkit.reproduction.findings import FIGURE_FINDINGS
+from fisherkit.reproduction.findings import about_figures, about_table
+from fisherkit.reproduction.journal import Journal
 from fisherkit.reproduction.studies import STUDIES
 from fisherkit.reproduction.tasks import TRIAL, Task
 from fisherkit.reproduction.trials import as_text, by_setting, numbers, options
@@ -21,6 +25,7 @@ NAMES = {
     *("esann-figure1", "esann-figure2", "kfdaq-figure1", "kfdaq-figure2", "bfd-table1"),
     *(f"bfd-figure{number}" for number in range(5, 12)),
 }
+ROOT = Path(__file__).resolve().parents[1]
 NEED_DATA = {"relevances", "projections"}
 
 
@@ -173,7 +178,18 @@ def test_results_are_found_by_setting_in_the_order_of_trials():
     np.testing.assert_array_equal(numbers(as_text(np.array([0.5, 3]))), [0.5, 3])
 
 
-def test_findings_are_about_papers():
-    assert set(FIGURE_FINDINGS) == {figure.name.split("-")[0] for figure in FIGURES}
-    assert set(FIGURE_FINDINGS) <= set(PAPERS)
-    assert all(len(text.split()) > 30 for text in FIGURE_FINDINGS.values())
+def test_the_tracked_page_says_what_the_tracked_results_say(tmp_path):
+    shutil.copytree(ROOT / "reproduction" / "results", tmp_path / "results")  # without a journal
+    book = Journal(tmp_path, catalogue.settings)
+    view = tables.View(book, catalogue.EXPERIMENTS["orkfd-table1"], splits=100, quick=False)
+    texts = [about_table("orkfd-table1", view.summary())]
+    texts += [about_figures(book, paper) for paper in ("orkfd", "esann", "kfdaq", "bfd")]
+    page = (ROOT / "reproduction" / "page.html").read_text(encoding="utf-8")
+    for text in texts:
+        assert escape(text) in page, "run: fisherkit reproduce page"
+
+
+def test_nothing_is_found_where_results_are_missing(tmp_path):
+    book = Journal(tmp_path, catalogue.settings)
+    assert all(about_figures(book, paper) is None for paper in PAPERS)
+    assert about_table("orkfd-table1", []) is None

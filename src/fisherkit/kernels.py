@@ -6,7 +6,7 @@ Names and parameters follow ``sklearn.metrics.pairwise``.
 
 The distances behind ``rbf`` and ``laplacian`` do not depend on the width. While the matrix is small
 (`_KEEP_ROWS` rows) they are computed once and reused for every width; beyond that, recomputing them
-costs under 3 % of the decomposition that follows and saves n^2 numbers of memory.
+costs little beside the decomposition that follows and saves n^2 numbers of memory.
 """
 
 from __future__ import annotations

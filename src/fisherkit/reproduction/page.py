@@ -14,7 +14,7 @@ from typing import Any
 from fisherkit.reproduction import tables
 from fisherkit.reproduction.catalogue import EXPERIMENTS
 from fisherkit.reproduction.experiments import CONTROLS, PAPERS, Figure, Table
-from fisherkit.reproduction.findings import FIGURE_FINDINGS, TABLE_FINDINGS
+from fisherkit.reproduction.findings import about_figures, about_table
 from fisherkit.reproduction.journal import Journal
 from fisherkit.reproduction.methods import METHODS
 from fisherkit.reproduction.rank_figure import critical_difference
@@ -37,6 +37,7 @@ def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list
     results.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     sections: dict[str, list[str]] = {paper: [] for paper in PAPERS}
+    findings: dict[str, list[str | None]] = {paper: [] for paper in PAPERS}
     errors: list[Row] = []
     for name, experiment in EXPERIMENTS.items():
         paper = name.split("-")[0]
@@ -51,12 +52,16 @@ def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list
             written.append(path)
         if experiment.measure == "error":
             errors += rows
+        findings[paper].append(about_table(name, rows))
         sections[paper].append(_table(experiment, rows, view.ranks()))
     overview = tables.overview(journal, splits=splits, quick=quick)
     if overview:
         tables.write(results / "overview.csv", _OVERVIEW, overview)
         written.append(results / "overview.csv")
     path = journal.folder / "page.html"
+    for paper, texts in findings.items():
+        texts.append(about_figures(journal, paper))
+        sections[paper][:0] = [f"<p>{escape(text)}</p>" for text in texts if text]
     path.write_text(_page(journal, _overview(overview, errors), sections), encoding="utf-8")
     return [*written, path]
 
@@ -66,7 +71,7 @@ def _page(journal: Journal, overview: str, sections: dict[str, list[str]]) -> st
     template = assets.joinpath("page.html").read_text("utf-8")
     papers = "".join(
         f'<section id="{paper}"><h2>{escape(_short(citation))}</h2>'
-        f"<p>{escape(citation)}</p>{_findings(paper)}{''.join(sections[paper])}</section>"
+        f"<p>{escape(citation)}</p>{''.join(sections[paper])}</section>"
         for paper, citation in PAPERS.items()
     )
     links = "".join(
@@ -88,11 +93,6 @@ def _page(journal: Journal, overview: str, sections: dict[str, list[str]]) -> st
 def _short(citation: str) -> str:
     """Title of a citation: what follows the authors."""
     return re.split(r"(?<=[a-z])\. ", citation)[1]
-
-
-def _findings(paper: str) -> str:
-    texts = (findings.get(paper) for findings in (TABLE_FINDINGS, FIGURE_FINDINGS))
-    return "".join(f"<p>{escape(text)}</p>" for text in texts if text)
 
 
 def _number(value: Any, digits: int = 2) -> str:
