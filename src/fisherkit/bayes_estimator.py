@@ -69,7 +69,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         evidence alone, which over-fits. Used with ``ard``.
     solver : {"direct", "em"}, default="direct"
         "em" is expectation-maximisation, the algorithm of the paper with its error corrected: the
-        same optimum, more slowly the more rows there are. It takes no weights and no hyper-prior.
+        same optimum, but much slower. It takes no weights and no hyper-prior.
     n_inducing : int, default=None
         Inducing points: cost O(n m^2) for each evaluation. ``None`` has every row in the kernel up
         to 3,000 distinct ones, and 300 inducing points beyond.

@@ -122,13 +122,13 @@ def _kfdaq(results: Results) -> str:
 
 def _bfd(results: Results) -> str:
     toys, printed = by_setting(results, "toy-ard"), printed_toys()
-    starts = {
-        float(setting.removeprefix("theta2=")): trials[0]["log_evidence"]
+    starts = [
+        (float(setting.removeprefix("theta2=")) < 2, trials)
         for setting, trials in by_setting(results, "toy-start").items()
-    }
+    ]
     poor, good = (
-        [float(str(value)) for start, value in starts.items() if (start < 2) == poor]
-        for poor in (True, False)
+        [trial for below, trials in starts if below == side for trial in trials]
+        for side in (True, False)
     )
     return (
         f"{_bfd_one_width(results)} Figure 7 holds: straight boundaries on overlap and relevance, "
@@ -140,7 +140,9 @@ def _bfd(results: Results) -> str:
         f"{min(values(toys['toy=bumpy'], 'printed_error')):.0f} % on bumpy; the printed rows are "
         "those of a kernel that has become linear, which is where Algorithm 1 as printed ends. "
         "Figure 8 holds: from theta_2 = 1 and below the climb on spiral ends at a log evidence of "
-        f"{_to(poor, '.0f')}, from 2 and above at {_to(good, '.0f')} with no error. "
+        f"{_to(values(poor, 'log_evidence'), '.0f')}, from 2 and above at "
+        f"{_to(values(good, 'log_evidence'), '.0f')} with a test error of "
+        f"{max(values(good, 'test_error')):.1f} %. "
         f"{_bfd_relevances(results)} {_bfd_projections(results)}"
     )
 
