@@ -199,6 +199,20 @@ def test_columns_that_say_nothing_are_left_out_and_named(saved):
         assert f"column {name!r} was left out" in notes and why in notes
     kept = read_data(saved(table), "label", keep=("id",), drop=("code", "same", "empty"))
     assert "id" in kept.X.columns and not kept.notes
+
+
+def test_columns_left_out_for_one_reason_share_a_note(saved):
+    blanks = {f"blank {j}": None for j in range(4)}
+    data = read_data(
+        saved(people().assign(**{f"same {j}": j for j in range(40)}, **blanks)), "label"
+    )
+    same, blank = data.notes
+    assert same.startswith("40 columns were left out: each has one value only: 'same 0', 'same 1'")
+    assert same.endswith("'same 7' and 32 more.")
+    assert blank == (
+        "4 columns were left out: they have no values: 'blank 0', 'blank 1', 'blank 2', 'blank 3'."
+    )
+    assert set(data.left_out) == {*blanks, *(f"same {j}" for j in range(40))}
     assert same_model(train(data, held_out="none"))
 
 
