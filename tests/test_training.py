@@ -183,6 +183,16 @@ def test_names_that_the_table_does_not_have(saved):
         read_data(path, "label", drop=("age", "children", "town", "member"))
 
 
+def test_a_name_that_is_nearly_that_of_a_column_is_asked_about(saved):
+    path = saved(people())
+    with pytest.raises(TableError, match=r"Do you mean 'label'\?$"):
+        read_data(path, "Lable")
+    with pytest.raises(TableError, match=r"\(--drop\); .* Do you mean 'age'\?$"):
+        read_data(path, "label", drop=("Age",))
+    with pytest.raises(TableError, match=r"[^?]$"):
+        read_data(path, "nix")
+
+
 def test_columns_that_say_nothing_are_left_out_and_named(saved):
     table = people().assign(
         id=range(1, 121), code=[f"p{k}" for k in range(120)], same="x", empty=None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,7 @@ class Asked:
             if name not in known:
                 raise TableError(
                     f"{self.path} has no column {name!r} ({option}); its columns are "
-                    f"{quoted(names)}."
+                    f"{quoted(names)}.{_meant(name, names)}"
                 )
         if self.target is None:
             raise TableError(
@@ -291,6 +293,13 @@ def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
         else:
             found += [f"column {name!r} was left out: {why[name][0]}." for name in names]
     return found
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    """A question, if a column has nearly that name."""
+    lower = {str(other).lower(): other for other in names}
+    found = get_close_matches(name.lower(), lower, n=1)
+    return f" Do you mean {lower[found[0]]!r}?" if found else ""
 
 
 def _many_numbers(y: np.ndarray, target: str) -> list[str]:
