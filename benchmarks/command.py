@@ -12,7 +12,6 @@ import argparse
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,16 +24,25 @@ COMMAND = (str(Path(sys.executable).with_name("fisherkit")),)
 MEGABYTES = 300
 
 
+# A process starts with the peak memory of the one that starts it: a small one stands in between.
+WATCH = """
+import os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+print(time.perf_counter() - start, usage.ru_maxrss / 1e6)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def run(*words: object) -> tuple[float, float]:
     """Seconds from the start of the process to its end, and peak memory in GB (Linux)."""
-    start = time.perf_counter()
-    process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"fisherkit {' '.join(map(str, words))} ended with {process.returncode}")
-    return seconds, usage.ru_maxrss / 1e6
+    watched = [sys.executable, "-c", WATCH, *COMMAND, *map(str, words)]
+    ended = subprocess.run(watched, stdout=subprocess.PIPE, text=True, check=False)
+    if ended.returncode:
+        raise SystemExit(f"fisherkit {' '.join(map(str, words))} ended with {ended.returncode}")
+    seconds, peak = map(float, ended.stdout.split())
+    return seconds, peak
 
 
 def measured(

@@ -134,7 +134,7 @@ def test_every_method_speaks(folder, method):
 
 def test_predictions_are_those_of_python(folder, model):
     result = done("predict", model, folder / "new.csv", "-o", folder / "out.csv")
-    assert "rows with a label" in result.stderr and not result.stdout
+    assert result.stderr.endswith("rows with a label\n") and not result.stdout
     out = pd.read_csv(folder / "out.csv", index_col="line")
     new = pd.read_csv(folder / "new.csv")
     fitted = model_files.load(model).model
@@ -144,6 +144,11 @@ def test_predictions_are_those_of_python(folder, model):
     np.testing.assert_allclose(out.filter(like="p_"), fitted.predict_proba(new), rtol=1e-14)
     sets = out["set"].fillna("").str.split("|")
     assert np.mean([kind in row for kind, row in zip(new["kind"], sets, strict=True)]) > 0.8
+
+
+def test_the_error_on_rows_of_the_training_is_said_to_be_too_low(folder, model):
+    said = done("predict", model, folder / "train.csv", "-o", folder / "own.csv").stderr
+    assert "trained on a file of this name" in said and "see the held-out error" in said
 
 
 def test_sets_of_another_confidence_are_larger(folder, model):
@@ -259,7 +264,10 @@ def test_a_wrong_command_line_ends_with_code_2(folder, model, tmp_path):
         (["report", model, train, "-o", model], "would overwrite"),
         (["export", model, "--onnx", model], "would overwrite"),
         (["fit", "--max-memory", "lots"], "--max-memory"),
-        (["fit", train, "-t", "kind", "--max-memory", "1KB", "--centres", "9"], "max_memory=1024"),
+        (
+            ["fit", train, "-t", "kind", "--max-memory", "1KB", "--centres", "9"],
+            "leaves 1024 bytes",
+        ),
         (["predict", model, new, "--confidence", "nan"], "--confidence"),
         (["export", model, "--onnx", tmp_path / "no" / "m.onnx"], "there is no folder"),
     ]:

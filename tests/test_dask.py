@@ -304,7 +304,9 @@ def test_chunks_of_another_dtype_or_width_are_named(data):
 
 def test_a_budget_smaller_than_a_block_is_refused(data):
     X, y = data
-    with pytest.raises(ValueError, match="max_memory=1000 bytes is smaller than one block"):
+    with pytest.raises(
+        ValueError, match="max_memory leaves 1000 bytes, which is smaller than one block"
+    ):
         fit(da.from_array(X, chunks=(300, 4)), y, max_memory=1000)
 
 

@@ -308,3 +308,15 @@ def test_a_printed_page_is_light_even_in_the_dark(show):
     assert json.loads(background.replace("rgb(", "[").replace(")", "]")) == [255, 255, 255]
     assert page.locator("nav").is_hidden()
     assert len(page.pdf(format="A4")) > 10_000
+
+
+def test_figures_are_drawn_for_the_paper_and_then_for_the_screen_again(show):
+    page = show("two", viewport={"width": 1280, "height": 900})
+    page.wait_for_selector("figure svg")
+    widths = """[...document.querySelectorAll("figure .canvas > *")].map(
+        (drawing) => drawing.getBoundingClientRect().width)"""
+    screen = page.evaluate(widths)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert set(page.evaluate(widths)) == {340} and min(screen) > 400
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(widths) == screen

@@ -183,6 +183,16 @@ def test_names_that_the_table_does_not_have(saved):
         read_data(path, "label", drop=("age", "children", "town", "member"))
 
 
+def test_a_name_that_is_nearly_that_of_a_column_is_asked_about(saved):
+    path = saved(people())
+    with pytest.raises(TableError, match=r"Do you mean 'label'\?$"):
+        read_data(path, "Lable")
+    with pytest.raises(TableError, match=r"\(--drop\); .* Do you mean 'age'\?$"):
+        read_data(path, "label", drop=("Age",))
+    with pytest.raises(TableError, match=r"[^?]$"):
+        read_data(path, "nix")
+
+
 def test_columns_that_say_nothing_are_left_out_and_named(saved):
     table = people().assign(
         id=range(1, 121), code=[f"p{k}" for k in range(120)], same="x", empty=None
@@ -199,6 +209,20 @@ def test_columns_that_say_nothing_are_left_out_and_named(saved):
         assert f"column {name!r} was left out" in notes and why in notes
     kept = read_data(saved(table), "label", keep=("id",), drop=("code", "same", "empty"))
     assert "id" in kept.X.columns and not kept.notes
+
+
+def test_columns_left_out_for_one_reason_share_a_note(saved):
+    blanks = {f"blank {j}": None for j in range(4)}
+    data = read_data(
+        saved(people().assign(**{f"same {j}": j for j in range(40)}, **blanks)), "label"
+    )
+    same, blank = data.notes
+    assert same.startswith("40 columns were left out: each has one value only: 'same 0', 'same 1'")
+    assert same.endswith("'same 7' and 32 more.")
+    assert blank == (
+        "4 columns were left out: they have no values: 'blank 0', 'blank 1', 'blank 2', 'blank 3'."
+    )
+    assert set(data.left_out) == {*blanks, *(f"same {j}" for j in range(40))}
     assert same_model(train(data, held_out="none"))
 
 

@@ -140,7 +140,7 @@ def fit(
         Method,
         typer.Option(
             metavar="NAME",
-            help="fisher: one tuned discriminant; committee: many, the most accurate; sparse, "
+            help="fisher: one tuned discriminant; committee: many, weighted; sparse, "
             "forward: few kernels, small and fast; bayes: tuned by evidence.",
         ),
     ] = Method.fisher,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,10 @@ from fisherkit.training_files import columns, in_blocks, labels
 UNASKED = 0.9  # confidence of the sets of small models
 
 _SMALL = 2000  # training rows
+_OWN_ROWS = (
+    "; the model was trained on a file of this name, and the error on rows of the training is too "
+    "low: see the held-out error"
+)
 
 
 @dataclass
@@ -77,8 +82,12 @@ class Predictions:
             found.append(f"{some} of {name!r} that training has not seen, such as {example!r}")
         if self.labelled:
             rate, rows = self.wrong / self.labelled, f"{self.labelled} rows with a label"
-            found.append(f"error on {self.rows.path}: {rate:.2%} of {rows}")
+            caution = _OWN_ROWS if self._named_like_training() else ""
+            found.append(f"error on {self.rows.path}: {rate:.2%} of {rows}{caution}")
         return found
+
+    def _named_like_training(self) -> bool:
+        return Path(self.rows.path).name == Path(self.file.metadata["source"]).name
 
     def _answers(self, X: pd.DataFrame) -> dict[str, Any]:
         model = self.file.model

@@ -38,7 +38,7 @@ def percent(rate: float) -> str:
 
 def number(value: float) -> str:
     """Four digits, and all before the point where there are more."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def between(wrong: float, n: int) -> str:

@@ -64,20 +64,37 @@ WORDS = (
         "A probability on a scale without ends: 0 is 50 %, +2.2 is 90 %, -2.2 is 10 %.",
     ),
     (
+        "Log-loss",
+        "How surprising the true labels are: minus the logarithm of the probability that each was "
+        "given, on average. Lower is better; 0 is being sure and right.",
+    ),
+    (
         "Kernel and width",
         "The kernel says how alike two rows are; the width says from which distance on they "
-        "count as different.",
+        "count as different. The coefficient gamma falls as the width grows.",
     ),
     (
         "Regularisation, mu",
         "How much the model is smoothed. Too little follows accidents of single rows, too much "
-        "misses the pattern.",
+        "misses the pattern. Its unit, tr(G)/n, is the mean of the diagonal of the matrix that is "
+        "fitted: so measured, mu can be compared between tables.",
+    ),
+    (
+        "Priced",
+        "A model is priced when the error of its left-out rows is known. PRESS is their squared "
+        "error, with the labels as numbers.",
+    ),
+    (
+        "Centres, rank",
+        "Centres are the training rows whose kernels make up the model. The rank is how many "
+        "independent directions the fit has to work with.",
     ),
     ("ROC curve", "Hits against false alarms, for every threshold at once."),
     (
         "Precision and recall",
         "Of the rows that the model calls positive, the share that are; of those that are, the "
-        "share that it finds.",
+        "share that it finds. Average precision is the mean of the first over all values of the "
+        "second.",
     ),
     (
         "Reliability",

@@ -6,7 +6,7 @@ import unicodedata
 
 
 def printable(words: object, *, lines: bool = False) -> str:
-    """Text with control and direction characters written out, such as ``\\x1b``.
+    r"""Text with control and direction characters written out, such as ``\x1b``.
 
     They could move the cursor, hide what is shown or reverse its order. ``lines`` keeps line ends.
 

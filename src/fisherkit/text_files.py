@@ -240,7 +240,7 @@ def _undecodable(path: Path, encoding: str, error: UnicodeDecodeError) -> str:
                 byte = line[found.start]
                 return (
                     f"{where}, line {number}: byte 0x{byte:02x} is not {encoding}. Save the file "
-                    "as UTF-8, or give its encoding (often cp1252 or latin-1)."
+                    "as UTF-8, or give its encoding with --encoding (often cp1252 or latin-1)."
                 )
     return f"{where} is not {encoding}: {error.reason}. Save the file as UTF-8."
 

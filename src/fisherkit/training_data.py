@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ _MANY_NUMBERS = 20  # of a target, from which a note asks whether they are class
 _FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
 _IMBALANCED = 0.1
 _OWN_TEXT = "every row has a text of its own, as identifiers do"
+_NOTES = 3  # columns left out for one reason that have a note each
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Asked:
             if name not in known:
                 raise TableError(
                     f"{self.path} has no column {name!r} ({option}); its columns are "
-                    f"{quoted(names)}."
+                    f"{quoted(names)}.{_meant(name, names)}"
                 )
         if self.target is None:
             raise TableError(
@@ -172,8 +175,9 @@ def data_of(
     y, conversion = _labels(table[target], path)
     features = table.drop(columns=[target, *(name for name in asked.drop if name in table)])
     _refuse_unusable(features, path, asked.text)
-    unused, remarks = _unused(features, asked.keep)
-    remarks += [f"column {name!r} was left out: {_OWN_TEXT}." for name in unread]
+    why = _unused(features, asked.keep)
+    unused = list(why)
+    remarks = _remarks(why | {name: (_OWN_TEXT, _OWN_TEXT) for name in unread})
     X = features.drop(columns=unused)
     if X.shape[1] == 0:
         raise TableError(f"{path} has no column to predict {target!r} from.")
@@ -244,10 +248,11 @@ def _refuse_unusable(features: pd.DataFrame, path: Any, text: tuple[str, ...]) -
             )
 
 
-def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Columns that say nothing about new rows, and sentences about them."""
+def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """Columns that say nothing about new rows; why, for one and for several of them."""
     few = len(features) < _FEW_ROWS
     why = {}
+    empty, constant_too = ("it has no values", "they have no values"), "each has one value only"
     for block in map(numbers, column_parts(features)):
         values = block.to_numpy(dtype=np.float64, na_value=np.nan)
         known = ~np.isnan(values)
@@ -259,21 +264,42 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> tuple[list[str], l
             block.columns, known.any(axis=0), same, counts | index, strict=True
         ):
             if not any_known:
-                why[name] = "it has no values"
+                why[name] = empty
             elif constant:
-                why[name] = f"its value is always {block[name].iloc[0]}"
+                why[name] = f"its value is always {block[name].iloc[0]}", constant_too
             elif counting:
-                why[name] = f"it numbers the rows (--keep {name!r} to use it)"
+                numbering = "each numbers the rows (--keep uses one)"
+                why[name] = f"it numbers the rows (--keep {name!r} to use it)", numbering
     for name, column in texts(features).items():
         distinct = column.nunique()
         if distinct == 0:
-            why[name] = "it has no values"
+            why[name] = empty
         elif distinct == 1 and column.notna().all():
-            why[name] = f"its value is always {column.iloc[0]!r}"
+            why[name] = f"its value is always {column.iloc[0]!r}", constant_too
         elif distinct == len(column) and not few:
-            why[name] = _OWN_TEXT
-    unused = [str(name) for name in features.columns if name in why and name not in keep]
-    return unused, [f"column {name!r} was left out: {why[name]}." for name in unused]
+            why[name] = _OWN_TEXT, _OWN_TEXT
+    return {str(name): why[name] for name in features.columns if name in why and name not in keep}
+
+
+def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
+    """Sentences about columns left out; where one reason holds for many, one for all of them."""
+    alike: dict[str, list[str]] = {}
+    for name, (_, reason) in why.items():
+        alike.setdefault(reason, []).append(name)
+    found = []
+    for reason, names in alike.items():
+        if len(names) > _NOTES:
+            found.append(f"{len(names)} columns were left out: {reason}: {quoted(names)}.")
+        else:
+            found += [f"column {name!r} was left out: {why[name][0]}." for name in names]
+    return found
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    """A question, if a column has nearly that name."""
+    lower = {str(other).lower(): other for other in names}
+    found = get_close_matches(name.lower(), lower, n=1)
+    return f" Do you mean {lower[found[0]]!r}?" if found else ""
 
 
 def _many_numbers(y: np.ndarray, target: str) -> list[str]:

@@ -52,6 +52,8 @@ const charts = (() => {
     return make("ul", { className: "legend" }, ...items);
   }
 
+  const PAPER = 340; // pixels: a figure on A4, beside another one
+
   /** A figure that redraws itself when its width changes; `draw(width)` gives options for Plot. */
   function figure({ title, note, names, kind }, draw) {
     const canvas = make("div", { className: "canvas" });
@@ -59,9 +61,9 @@ const charts = (() => {
     if (names && names.length > 1) node.append(legend(names, kind));
     node.append(canvas);
     if (note) node.append(make("p", { className: "note", textContent: note }));
-    let width = 0;
-    node.redraw = () => {
-      width = canvas.clientWidth;
+    let seen = 0;
+    node.redraw = (width = canvas.clientWidth) => {
+      seen = canvas.clientWidth;
       if (!width) return;
       const svg = Plot.plot({
         width,
@@ -77,7 +79,11 @@ const charts = (() => {
       svg.querySelectorAll("[aria-label]").forEach((part) => part.removeAttribute("aria-label"));
       canvas.replaceChildren(svg);
     };
-    new ResizeObserver(() => canvas.clientWidth !== width && node.redraw()).observe(canvas);
+    new ResizeObserver(() => canvas.clientWidth !== seen && node.redraw()).observe(canvas);
+    // Nothing is measured between this event and the paper: a figure of the screen's width would be
+    // scaled down, and the words on its axes with it.
+    window.addEventListener("beforeprint", () => node.redraw(PAPER));
+    window.addEventListener("afterprint", () => node.redraw());
     return node;
   }
 
