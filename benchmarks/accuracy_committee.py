@@ -39,7 +39,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
-from versus_svc import GRID as SVC_GRID
+from versus_svc import GRIDS as SVC_GRIDS
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
 from fisherkit.reproduction.splits import UCI
@@ -66,7 +66,7 @@ OURS = {
     "rbf": FisherCommitteeClassifier(("rbf",), random_state=0),
 }
 PEERS = {
-    "svc": (SVC(), SVC_GRID),
+    "svc": (SVC(), SVC_GRIDS["narrow"]),
     "logistic": (LogisticRegression(max_iter=2000), {"C": 10.0 ** np.arange(-3, 4)}),
     "neighbours": (
         KNeighborsClassifier(),

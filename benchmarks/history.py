@@ -22,7 +22,7 @@ from sklearn.linear_model import LassoCV
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
-from versus_svc import GRID
+from versus_svc import GRIDS
 
 from fisherkit import (
     BayesianFisherClassifier,
@@ -50,7 +50,7 @@ def pairs() -> dict[str, tuple[Call, Call]]:
         ),
         "tuned / `SVC` grid": (
             lambda: KernelFisherClassifier(random_state=0).fit(Z, labels),
-            lambda: GridSearchCV(SVC(), GRID, cv=5).fit(Z, labels),
+            lambda: GridSearchCV(SVC(), GRIDS["narrow"], cv=5).fit(Z, labels),
         ),
         "committee / tuned": (
             lambda: FisherCommitteeClassifier(random_state=0).fit(Z, labels),

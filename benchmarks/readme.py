@@ -24,7 +24,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from versus_svc import GRID
+from versus_svc import GRIDS
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
 
@@ -42,10 +42,10 @@ def models() -> dict[str, Any]:
     return {
         "KernelFisherClassifier": KernelFisherClassifier(random_state=0),
         "FisherCommitteeClassifier": FisherCommitteeClassifier(random_state=0),
-        "SVC + GridSearchCV": GridSearchCV(SVC(), GRID, cv=5),
+        "SVC + GridSearchCV": GridSearchCV(SVC(), GRIDS["narrow"], cv=5),
         "GaussianProcessClassifier": GaussianProcessClassifier(ConstantKernel() * RBF()),
         "Nystroem + RidgeClassifierCV": GridSearchCV(
-            features, {"nystroem__gamma": GRID["gamma"]}, cv=5
+            features, {"nystroem__gamma": GRIDS["narrow"]["gamma"]}, cv=5
         ),
     }
 
