@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 from fisherkit import KernelFisherClassifier
 
 FAMILIES = ("banana", "torus", "gauss2", "gauss10")
-GRIDS = {
+GRIDS: dict[str, dict[str, np.ndarray]] = {
     "guide": {"C": 2.0 ** np.linspace(-5, 15, 9), "gamma": 2.0 ** np.linspace(-15, 3, 6)},
     "narrow": {"C": 2.0 ** np.arange(-5, 12, 2), "gamma": 2.0 ** np.arange(-9, 2, 2)},
 }

@@ -111,6 +111,7 @@ def test_lines_are_those_of_the_file_where_records_span_several(file):
         (b'a,b\n1,2\n3,"4\n', "line 3"),
         (b"a,b\n1,x\n2,caf\xe9\n", "line 3: byte 0xe9 is not utf-8"),
         (b"a,b\n1,\0\n", "line 2: a zero byte"),
+        (b'a,b\n1,2\n3,"x\n5,6\n7,8\n', "line 3: unexpected end of data (is a quote"),
         (b"a,b\n1,2\ninf,4\n", "line 3, column 'a': an infinite value"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -186,7 +186,7 @@ def test_names_that_the_table_does_not_have(saved):
 def test_a_name_that_is_nearly_that_of_a_column_is_asked_about(saved):
     path = saved(people())
     with pytest.raises(TableError, match=r"Do you mean 'label'\?$"):
-        read_data(path, "Lable")
+        read_data(path, "labels")
     with pytest.raises(TableError, match=r"\(--drop\); .* Do you mean 'age'\?$"):
         read_data(path, "label", drop=("Age",))
     with pytest.raises(TableError, match=r"[^?]$"):

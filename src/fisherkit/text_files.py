@@ -129,11 +129,7 @@ class TextFile:
                 separator = _separator(file.readline())
                 file.seek(0)
             reader = csv.reader(file, delimiter=separator, strict=True, skipinitialspace=True)
-            try:
-                names, lines = _structure(reader, path)
-            except csv.Error as error:
-                line = max(reader.line_num, 1)
-                raise TableError(f"{path}, line {line}: {error} (is a quote missing?)") from error
+            names, lines = _structure(reader, path)
         return cls(path, encoding, separator, names, np.frombuffer(lines, dtype=np.int64))
 
     def parts(
@@ -256,7 +252,7 @@ def _structure(reader: Any, path: Path) -> tuple[list[str], array[int]]:
     names: list[str] | None = None
     lines = array("q")
     begin = 1
-    for record in reader:
+    for record in _records(reader, path):
         blank = not record or (len(record) == 1 and not record[0].strip())
         if blank:
             pass
@@ -270,6 +266,18 @@ def _structure(reader: Any, path: Path) -> tuple[list[str], array[int]]:
     if names is None:
         raise TableError(f"{path} is empty.")
     return names, lines
+
+
+def _records(reader: Any, path: Path) -> Iterator[list[str]]:
+    """Records, or the line where a broken one begins: a quote that is missing swallows the rest."""
+    begin = 1
+    try:
+        for record in reader:
+            begin = reader.line_num + 1
+            yield record
+    except csv.Error as error:
+        found = f"{path}, line {begin}: {error} (is a quote missing?)"
+        raise TableError(found) from error
 
 
 def _checked_names(names: list[str], path: Path, line: int) -> list[str]:
