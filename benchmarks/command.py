@@ -101,7 +101,7 @@ def limits(folder: Path) -> Iterator[Row]:
 def large(folder: Path) -> Iterator[Row]:
     table = adult(folder)
     page = ("--model", folder / "m.fisherkit", "--report", folder / "r.html", "-q")
-    words = ("fit", table, "-t", "income", "--out-of-core", *page)
+    words: tuple[object, ...] = ("fit", table, "-t", "income", "--out-of-core", *page)
     yield measured("fit --out-of-core, adult, report", 1, None, 2.0, *words)
     yield measured("audit, adult", 1, None, 4.0, "audit", table, "-t", "income", "-q")
     path = generated(folder / "generated.csv", MEGABYTES)

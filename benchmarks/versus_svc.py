@@ -10,6 +10,7 @@ draws only.
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 from _common import Row, draw, print_table, write_csv
@@ -73,7 +74,7 @@ def against(family: str, n: int, draws: int, points: dict[str, np.ndarray]) -> R
     }
 
 
-def _seconds(model: object, X: np.ndarray, y: np.ndarray) -> float:
+def _seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     start = time.process_time()
     model.fit(X, y)
     return time.process_time() - start
