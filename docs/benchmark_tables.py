@@ -146,8 +146,8 @@ def versus_svc() -> str:
             else ""
         )
         times = [f"{float(row[name]):.1f}" for name in ("fisherkit_s", "svc_s", "times_faster")]
-        table.append([row["family"], *times, *errors, difference])
-    head = ["family", "fisherkit, s", "SVC, s", "SVC / fisherkit"]
+        table.append([row["grid"], row["family"], row["draws"], *times, *errors, difference])
+    head = ["grid", "family", "draws", "fisherkit, s", "SVC, s", "SVC / fisherkit"]
     return markdown([*head, "error, %", "error of SVC, %", "difference"], table)
 
 
