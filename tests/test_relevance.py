@@ -182,7 +182,8 @@ def test_other_arrays_give_the_same_widths(namespace):
     with sklearn.config_context(array_api_dispatch=True):
         other = KernelFisherClassifier(ard=True).fit(xp.asarray(X), xp.asarray(y))
         p = np.asarray(other.predict_proba(xp.asarray(X)))
-    assert_allclose(p, plain.predict_proba(X), atol=1e-7)
+    # L-BFGS ends where its gradient is small: rounding decides on the digits after that
+    assert_allclose(p, plain.predict_proba(X), atol=1e-6)
 
 
 @parametrize_with_checks([KernelFisherClassifier(ard=True)])
