@@ -27,8 +27,8 @@ _BLOCK = 128  # pivots drawn at once
 _KEEP = 0.02  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
-_MANY = 0.1  # of the distinct rows: from this many pivots on, a loose budget applies
 _PREDICT_SHARE = 0.25  # of the rank at which to give up: the same
+_MANY = 0.1  # of the distinct rows: from this many pivots on, a loose budget applies
 _CAPACITY = 1024  # rows reserved for the factor at first
 _PROBE_ROWS = 32
 

@@ -286,8 +286,8 @@ def _remainder(U: Array, weights: Weights, bias: str) -> Array:
     rest = 1 - inside
     if bias == "free":
         rest = rest - weights.v / weights.mass
-    doubtful = np.flatnonzero(_array.to_numpy(rest) < _FEW_DIGITS)
     host = np.array(_array.to_numpy(rest), dtype=np.float64)
+    doubtful = np.flatnonzero(host < _FEW_DIGITS)
     for some in _array.row_blocks(len(doubtful), n):
         rows = _array.indices(doubtful[some], U)
         unit = xp.astype(_array.indices(np.arange(n), U)[:, None] == rows[None, :], U.dtype)

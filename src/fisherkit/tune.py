@@ -263,24 +263,21 @@ class _Tuner:
 
     def _rough(self, gamma: float, share: float) -> _Search:
         """A search that leaves out little at the mu that it finds: a mean of ``share`` of it."""
-        gram = self.problem.design.gram
-        plain = (
-            self.problem.design.penalty == "rkhs"
-        )  # what is left out of K W K is no multiple of I
-        share *= self.problem.design.weights.total
+        design = self.problem.design
+        share *= design.weights.total
+        # What is left out of K W K is no multiple of I: the coefficients penalty stays strict.
+        loose = _loose_budget if design.penalty == "rkhs" else _rough_budget
         # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
         wider = max((g for g in self.likely_mu if g is not None and g < gamma), default=None)
         guess = self.mu if self.mu is not None else self.likely_mu.get(wider, np.inf)
         guess, last = self.likely_mu.get(gamma, guess), np.inf
         while True:
-            loose = _loose_budget if plain else _rough_budget
             search = self._search(gamma, _rough_budget(share, guess), loose(share, guess))
             mu = self.likely_mu[gamma] = search.mu.best_mu
-            many = basis.many(len(search.decomposed.centres), gram)
-            allowed = loose(share, mu) if many else _rough_budget(share, mu)
-            if search.tolerance <= allowed(search.decomposed.canonical.unit):
-                return search
-            if search.tolerance >= last:
+            many = basis.many(len(search.decomposed.centres), design.gram)
+            allowed = (loose if many else _rough_budget)(share, mu)
+            enough = allowed(search.decomposed.canonical.unit)
+            if search.tolerance <= enough or search.tolerance >= last:
                 return search
             guess, last = 0.5 * mu, search.tolerance
 
