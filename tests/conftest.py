@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -43,3 +43,16 @@ def ida(benchmark_data: str) -> Callable[..., Any]:
 def uci(benchmark_data: str) -> Callable[..., Any]:
     """``load_uci``, in a test that needs the benchmark files."""
     return load_uci
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A Dask client of two workers within this process."""
+    distributed = pytest.importorskip("distributed", reason="the cluster is part of Dask's extra")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

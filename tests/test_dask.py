@@ -28,17 +28,6 @@ OPTIONS = {"gamma": 0.2, "basis": "random", "n_components": 50, "random_state": 
 
 
 @pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, D))

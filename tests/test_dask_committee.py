@@ -5,7 +5,6 @@ import pytest
 
 from fisherkit import FisherCommitteeClassifier
 
-distributed = pytest.importorskip("distributed", reason="the cluster is part of Dask's extra")
 da = pytest.importorskip("dask.array", reason="Dask is an extra")
 dd = pytest.importorskip("dask.dataframe", reason="Dask is an extra")
 
@@ -13,17 +12,6 @@ dd = pytest.importorskip("dask.dataframe", reason="Dask is an extra")
 pytestmark = pytest.mark.filterwarnings("default")
 
 N, D = 600, 4
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")
