@@ -3,6 +3,9 @@
 import warnings
 from importlib.metadata import version as installed
 
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+
 project = "fisherkit"
 author = "The fisherkit developers"
 copyright = "The fisherkit developers"
@@ -54,7 +57,10 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "pydata_sphinx_theme"
+html_math_renderer = "mathml"  # browsers draw it themselves: nothing is fetched
 html_title = "fisherkit"
+html_static_path = ["_static"]
+html_css_files = ["math.css"]
 html_show_sourcelink = False
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 
@@ -64,5 +70,14 @@ def skip_foreign(app, what, name, obj, skip, options):
     return skip or str(getattr(obj, "__module__", "")).startswith("sklearn")
 
 
+def formula(self, node):
+    """A formula as MathML; what docutils cannot read ends the build."""
+    block = isinstance(node, nodes.math_block)
+    mathml = tex2mathml(node.astext(), as_block=block)
+    self.body.append(f"<p>{mathml}</p>" if block else mathml)
+    raise nodes.SkipNode
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.connect("autodoc-skip-member", skip_foreign)

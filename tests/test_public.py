@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_iris
 
 import fisherkit
 
@@ -60,6 +61,65 @@ def test_a_public_name_has_an_example_that_runs(module, name):
     if not (inspect.isclass(item) and issubclass(item, Exception)):
         assert ">>> " in text, f"{module}.{name} has no example"
         assert "+SKIP" not in text, f"the example of {module}.{name} does not run"
+
+
+SECTION = re.compile(r"^(\w[\w ]*)\n-+\n", re.M)
+# what they say of formulas is said where they refer to
+LIKE = {"permutation_test_score": "cross_val_predict", "learning_curve": "cross_val_predict"}
+
+
+def sections(item) -> dict[str, str]:
+    """The parts of a docstring by their titles, in the form of numpydoc."""
+    _, *parts = SECTION.split(inspect.getdoc(item) or "")
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def named(section: str) -> set[str]:
+    """The names that a list of parameters or attributes explains."""
+    heads = [line.split(" : ")[0] for line in section.splitlines() if re.match(r"[\w*]", line)]
+    return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
+
+
+@each_public_name
+def test_every_parameter_and_result_is_explained(module, name):
+    item = getattr(import_module(module), name)
+    if inspect.isclass(item) and issubclass(item, Exception):
+        return
+    found = sections(item)
+    explained = named(found.get("Parameters", found.get("Attributes", "")))
+    assert explained == set(inspect.signature(item).parameters)
+    if not inspect.isclass(item):
+        returned = inspect.signature(item).return_annotation
+        assert returned in (None, "None") or "Returns" in found
+
+
+@pytest.mark.parametrize("name", [n for n in fisherkit.__all__ if n[0].isupper()])
+def test_every_fitted_attribute_is_explained(name):
+    X, y = load_iris(return_X_y=True)
+    model = getattr(fisherkit, name)().fit(X[::3], y[::3])
+    fitted = {key for key in dir(model) if key.endswith("_") and not key.startswith("_")}
+    assert named(sections(model)["Attributes"]) == fitted - {"n_features_in_"}
+
+
+COMPUTING = [(m, n) for m, n in PUBLIC if m in ("fisherkit", "fisherkit.model_selection")]
+
+
+@pytest.mark.parametrize(("module", "name"), COMPUTING, ids=lambda text: text)
+def test_what_computes_says_what_and_at_which_cost(module, name):
+    item = getattr(import_module(module), name)
+    assert "*Cost.* " in sections(item)["Notes"]
+    text = inspect.getdoc(item)
+    assert ".. math::" in text or f"`{LIKE[name]}`" in text
+
+
+@pytest.mark.parametrize(
+    "method",
+    [fisherkit.KernelFisherClassifier.predict_set, fisherkit.KernelRidgeCV.predict_interval],
+)
+def test_conformal_methods_say_at_which_cost(method):
+    found = sections(method)
+    assert ">>> " in found["Examples"]
+    assert "*Cost.* " in found["Notes"]
 
 
 def test_importing_is_clean_and_does_not_wait_for_scikit_learn():

@@ -40,7 +40,7 @@ _SCREEN_ROWS = 1500  # rows on which the starts of a larger fit compete
 
 
 class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
-    """Bayesian Fisher discriminant: every hyper-parameter from the marginal likelihood.
+    r"""Bayesian Fisher discriminant: every hyper-parameter from the marginal likelihood.
 
     A Gaussian process prior on the discriminant, class centres fixed at distance 2, noise within
     the classes. Kernel parameters maximise the evidence, from which the noise and a nugget have
@@ -97,6 +97,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     kernel_ : kernel object or None
         With the parameters found, if a kernel object was given.
     log_evidence_ : float
+        J of the Notes at the kernel found.
     hyperprior_ : dict
         Log posterior, up to a constant, of every spread compared; the largest was chosen. Empty
         unless ``ard`` and ``hyperprior="auto"``.
@@ -115,12 +116,28 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     loo_decision_ : (n,) or (n, n_classes)
         Decision for each training row by the model fitted without it, hyper-parameters (and
         inducing points) held; of the scores, also with ``probability="noise_model"``.
-    dual_coef_, intercept_
+    dual_coef_ : (m,) for two classes, otherwise (n_classes, m)
+    intercept_ : scalar or (n_classes,)
         Of the score f(x) = sum_i k(x, z_i) dual_coef_i + intercept; k has the amplitude in units of
         the total noise.
 
     Notes
     -----
+    With K in units of the total noise, P the projection that removes the mean, k = c - 1 and Z
+    (n, k) the centred class membership in orthonormal contrasts, the log evidence is
+
+    .. math::
+
+        J = -\frac{k}{2} \log \det M + \varphi(W) , \qquad M = I + P K P , \quad
+        W = Z' M^{-1} Z ,
+
+    where phi is what remains of the k x k matrix W once noise and nugget are maximised away; for
+    "lssvm" it is -k (n - 1)/2 log tr W and a constant.
+
+    *Cost.* O(n^3 + n^2 d) time and O(n^2) memory for each evaluation of J and its gradient, or
+    O(n m^2 + n m d) and O(n m) on m inducing points; `restarts_` counts evaluations. A prediction
+    takes O(m d), and its variance O(m^2) more, with m = n where there are no inducing points.
+
     The decision is that of the regression on class codes with the same direction, not the side of
     the midpoint between the centres: with unequal classes it has the lower error. Three classes or
     more use the penalised-LDA rule, as `KernelFisherClassifier`.

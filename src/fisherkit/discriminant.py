@@ -113,7 +113,7 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         *,
         class_conditional: bool = False,
     ) -> Any:
-        """Sets of labels that contain those of new rows with the confidence asked for.
+        r"""Sets of labels that contain those of new rows with the confidence asked for.
 
         Parameters
         ----------
@@ -145,7 +145,19 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         Rows are compared by the margin of their left-out scores: the signed score for two classes,
         the indicator score of the class less the largest other one for more.
 
-        One decomposition, O(n^3), and O(n^2) for each new row.
+        With q the change of f(x) for a unit change of the code at x' and r the residuals, a new
+        row of code y, e = y - f(x), takes the left-out residual of row i to
+
+        .. math::
+
+            R_i(x, y) = \frac{r_i - q_{ix} e / (1 + q_{xx})}
+            {1 - q_{ii} + q_{ix}^2 / (1 + q_{xx})} .
+
+        A label is in the "full" set if the share of the n + 1 rows whose margin, that of y_i - R_i
+        or f(x), is no larger than that of the new row exceeds 1 - ``confidence``. For "jackknife+"
+        the new row has the score f(x) - q_ix R_i, its prediction without row i, beside row i.
+
+        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + c k)) for each new row.
 
         Examples
         --------

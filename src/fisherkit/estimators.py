@@ -23,7 +23,7 @@ _WITH_LABELS = (*BASES, "greedy")
 
 
 class KernelFisherClassifier(DiscriminantMixin, KernelModel):
-    """Optimally regularised kernel Fisher discriminant (LS-SVM, kernel ridge) that tunes itself.
+    r"""Optimally regularised kernel Fisher discriminant (LS-SVM, kernel ridge) that tunes itself.
 
     Minimises ``sum_i w_i (y_i - f(x_i) - b)^2 + mu * penalty`` on class codes. One decomposition
     of the kernel matrix prices every mu by exact leave-one-out; by default the kernel width is
@@ -102,10 +102,33 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     loo_decision_ : (n,) or (n, n_classes)
         Decision for each training row by the model fitted without it.
     selection_ : Selection
-        What was chosen, why the search ended there, and every model priced.
+        The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
+        (its value is a sentence that says why the search ended), the ``path`` with every model
+        priced (fields gamma, mu, value), the ``unit`` tr(G)/n of mu, and how it was computed:
+        ``method`` ("full", "low-rank", "centres", "cholesky" or "streamed"), ``rank``, the trace
+        that a low-rank factor left out (``tolerance``), and the ``reason`` for that choice.
 
     Notes
     -----
+    For codes y (n, k), one column of +-1 for two classes and c indicators for more, unit weights
+    and a free bias, G = K (rkhs) or K^2 (coefficients), centred, is decomposed as U diag(lam) U'.
+    With P the projection that removes the mean, the residual maker and the left-out residuals are
+
+    .. math::
+
+        B(\mu) = (P - U U') + U \, \mathrm{diag} \frac{\mu}{\lambda_j + \mu} \, U',
+        \qquad y_i - f_{(i)}(x_i) = \frac{(B y)_i}{B_{ii}} .
+
+    "press" is the mean of their squares. The others are means over the margins m of left-out
+    scores, "log_loss" of log(1 + exp(-4 m)), "smoothed_error" of 1/(1 + exp(4 m)) and "error" of
+    m < 0. Probabilities are sigmoid(a d), or softmax(a d), of the decisions d; the slope a > 0
+    minimises the log-loss of left-out decisions.
+
+    *Cost.* One decomposition for each kernel width: O(n^3) time and O(n^2) memory, or O(n r^2) and
+    O(n r) where the kernel matrix has a low rank r, or O(n m^2) and O(n m) on m centres; in blocks,
+    two passes of O(n m^2) for the choice of mu and memory for O(m^2) and a block. Then O(n r k) for
+    each mu. With numbers for mu and gamma, one Cholesky factorisation. A prediction takes O(m d).
+
     Leave-one-out is exact: for the rkhs penalty it equals refits without the row; for the
     coefficients penalty, and for a chosen basis, it equals refits with the centres kept (it is
     conditional on them). Hyper-parameters are those of the full fit. Centres of ``basis="greedy"``
@@ -255,7 +278,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
 
 
 class KernelRidgeCV(RegressorMixin, KernelModel):
-    """Kernel ridge regression that chooses its regularisation and kernel width by leave-one-out.
+    r"""Kernel ridge regression that chooses its regularisation and kernel width by leave-one-out.
 
     The regression sibling of `KernelFisherClassifier`: same decomposition, PRESS criterion, one mu
     for all outputs. With numbers for ``gamma`` and ``regularization`` and ``bias="none"`` it is
@@ -263,20 +286,32 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, kernel_params, penalty, bias, regularization, cv, basis, \
-n_components, max_memory, random_state
+    kernel, gamma, degree, coef0, kernel_params, penalty, bias
+    regularization, cv, basis, n_components, max_memory, random_state
         As in `KernelFisherClassifier`.
 
     Attributes
     ----------
     dual_coef_ : (m,) or (n_outputs, m)
+        ``f(x) = k(x, centres) @ dual_coef_.T + intercept_``.
     intercept_ : scalar or (n_outputs,)
-    basis_indices_ : (m,)
-    regularization_ : float
-    gamma_ : float or None
+    basis_indices_, regularization_, gamma_, selection_
+        As in `KernelFisherClassifier`.
     loo_prediction_ : (n,) or (n, n_outputs)
         Prediction for each training row by the model fitted without it.
-    selection_ : Selection
+
+    Notes
+    -----
+    mu, and the kernel width with it, minimise the mean squared left-out residual,
+
+    .. math::
+
+        \mathrm{PRESS}(\mu) = \frac{1}{n} \sum_i
+        \left| \frac{(B(\mu) y)_i}{B_{ii}(\mu)} \right|^2 ,
+
+    with B as in `KernelFisherClassifier`, where it says when leave-one-out is exact.
+
+    *Cost.* That of `KernelFisherClassifier`, with k the number of outputs.
 
     Examples
     --------
@@ -380,7 +415,7 @@ n_components, max_memory, random_state
     def predict_interval(
         self, X: Any, confidence: float = 0.9, method: str = "full"
     ) -> tuple[Any, Any]:
-        """Intervals that contain the targets of new rows with the confidence asked for.
+        r"""Intervals that contain the targets of new rows with the confidence asked for.
 
         Parameters
         ----------
@@ -406,7 +441,12 @@ n_components, max_memory, random_state
         same rows, the guarantee is approximate. So it is for the coefficients penalty and a
         chosen basis: the new row is no centre.
 
-        One decomposition, O(n^3), and O(n^2) for each new row.
+        With R_i(x, y) as in `KernelFisherClassifier.predict_set`, the "full" interval holds every
+        y for which more than a share 1 - ``confidence`` of the n + 1 rows have a left-out residual
+        at least as large as that of the new row, ``|y - f(x)| <= |R_i(x, y)|``. "jackknife+" has
+        quantiles of ``f(x) - q_ix R_i -+ |R_i|``, predictions without row i and its own residual.
+
+        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + log n)) for each new row.
 
         Examples
         --------

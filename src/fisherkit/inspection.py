@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.DataFrame:
-    """Rows whose labels the model fitted without them doubts, most suspicious first.
+    r"""Rows whose labels the model fitted without them doubts, most suspicious first.
 
     Parameters
     ----------
@@ -51,6 +51,17 @@ def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.Da
 
     Notes
     -----
+    With B the residual maker of the fit, r = B y its residuals and q = I - B, for unit weights,
+
+    .. math::
+
+        h_i = q_{ii} , \qquad
+        R_j^{(i)} = \frac{(1 - h_i) r_j + q_{ij} r_i}{(1 - h_i)(1 - h_j) - q_{ij}^2} , \qquad
+        I_i = \frac{1}{n - 1} \sum_{j \ne i} \bigl( |R_j|^2 - |R_j^{(i)}|^2 \bigr)
+
+    are the leverage, the residual of row j by the model without i and j, and the influence; R_j is
+    the residual r_j / (1 - h_j) by the model without j alone.
+
     Scores, leverages and influences are exact, without refits: they equal those of models fitted
     without the row (and, for influences, without every pair), hyper-parameters held at those of
     the fit to all rows. So is the slope that turns scores into probabilities. For the coefficients
@@ -59,8 +70,8 @@ def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.Da
     A small probability is a doubt, not a proof: it may be a wrong label or a rare case. Rows of
     weight 0 are judged by the model, on which they have no influence.
 
-    One fit, one more factorisation (in memory of the order of n r where the fit had a low-rank
-    form or centres), and O(n^2 r) flops for the influences of all rows on all others, a few
+    *Cost.* One fit, one more factorisation (in memory of O(n r) where the fit had a low-rank form
+    or centres), and O(n^2 (r + k)) flops for the influences of all rows on all others, a few
     million pairs at a time: 45,000 rows on 500 centres are 2e12 flops.
 
     Examples

@@ -91,8 +91,13 @@ class VersionWarning(UserWarning):
 class ModelFile:
     """What a model file holds.
 
-    ``metadata`` has the entries "format", "versions" and those given to `save`; ``extra`` is what
-    was saved beside the model.
+    Attributes
+    ----------
+    model : a fitted estimator of fisherkit, or a Pipeline that ends in one
+    metadata : dict
+        The entries "format", "versions" and those given to `save`.
+    extra : dict
+        What was saved beside the model.
 
     Examples
     --------
@@ -188,6 +193,15 @@ def save(
 def read_metadata(path: Any) -> dict[str, Any]:
     """What a model file says about itself; the model is not opened.
 
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    dict
+        The ``metadata`` of `ModelFile`.
+
     Raises
     ------
     ModelFileError
@@ -211,6 +225,14 @@ def read_metadata(path: Any) -> dict[str, Any]:
 
 def load(path: Any) -> ModelFile:
     """Open a model file, and run nothing that is in it.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    ModelFile
 
     Raises
     ------

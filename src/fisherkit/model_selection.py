@@ -29,9 +29,8 @@ def cross_val_predict(
 ) -> Any:
     """Out-of-fold predictions in closed form: what refitting on each fold would give.
 
-    One factorisation serves all folds: the rows of a fold G are left out by
-    ``(y - f_(G))_G = B_GG^-1 (B y)_G``, see `fisherkit.canonical`. Probabilities are calibrated
-    within each fold, on leave-one-out decisions of its training rows (nested closed form).
+    One factorisation serves all folds. Probabilities are calibrated within each fold, on
+    leave-one-out decisions of its training rows (nested closed form).
 
     Parameters
     ----------
@@ -47,11 +46,19 @@ def cross_val_predict(
 
     Returns
     -------
-    ndarray
-        Predictions in the order of the rows.
+    (n,) or (n, n_outputs) for "predict", otherwise (n,) or (n, n_classes)
+        In the order of the rows.
 
     Notes
     -----
+    With the residual maker B of the fit to all rows (`KernelFisherClassifier`), the rows of a fold
+    S of g rows are left out together by
+
+    .. math:: (y - f_{(S)})_S = B_{SS}^{-1} (B y)_S .
+
+    *Cost.* One factorisation, O(n^3) or O(n r^2), and O(g^2 (r + g)) for each fold; probabilities
+    take O(n g (r + g)).
+
     Exact for the rkhs penalty with every row a centre. For the coefficients penalty, and for a
     chosen basis, it is conditional on the centres: they stay in place when their row is left out.
     ``class_weight="balanced"`` is refused: each fold would weigh its rows anew.
@@ -147,9 +154,9 @@ def permutation_test_score(
 ) -> tuple[float, np.ndarray, float]:
     """Is there a signal? The cross-validated score beside those of permuted labels, without refits.
 
-    The residual maker B does not depend on the labels: all permutations share one factorisation,
-    and each costs one column of a matrix product, O(n r). The scores are those of refits, and for
-    an integer seed the permutations are those of scikit-learn's function.
+    The residual maker B does not depend on the labels: all permutations share one factorisation.
+    The scores are those of refits, and for an integer seed the permutations are those of
+    scikit-learn's function.
 
     Parameters
     ----------
@@ -196,6 +203,10 @@ def permutation_test_score(
     subtracted from each; without it the test would stay valid but lose power, as with much
     regularisation the mean alone ranks the classes in reverse. "leave_pair_out_auc" compares two
     rows by the model that has seen neither, and needs no such correction.
+
+    *Cost.* One factorisation, O(n^3) or O(n r^2), and for each permutation a column of a matrix
+    product, O(n r k), with folds as in `cross_val_predict`; "leave_pair_out_auc" takes O(n^2).
+    ``reselect`` has one factorisation for each width, and tunes mu for each permutation.
 
     *Conditions.* Exact for the rkhs penalty with every row a centre, conditional on the centres
     otherwise. Rules of thumb for gamma see no labels and are applied once, on all rows. A
@@ -268,8 +279,8 @@ def learning_curve(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores against the number of training rows, without refits.
 
-    Training on a part of the rows is leaving out the others: one factorisation serves all sizes
-    and folds, and g rows left out cost O(g^3). Under the same ``cv``, ``shuffle`` and seed the
+    Training on a part of the rows is leaving out the others (formula of `cross_val_predict`): one
+    factorisation serves all sizes and folds. Under the same ``cv``, ``shuffle`` and seed the
     scores are those of scikit-learn's function.
 
     Parameters
@@ -300,6 +311,8 @@ def learning_curve(
 
     Notes
     -----
+    *Cost.* One factorisation, O(n^3) or O(n r^2), and O(n g (r + g)) for every g rows left out.
+
     Exact for the rkhs penalty with every row a centre. For the coefficients penalty, and for a
     chosen basis, it is conditional on the centres: they stay in place when their row is left out.
 

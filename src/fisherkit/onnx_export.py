@@ -49,6 +49,9 @@ def to_onnx(model: Any) -> Any:
     Returns
     -------
     onnx.ModelProto
+        Its inputs are the columns by name, (n, 1) each, where the first step is a
+        `ColumnTransformer`, otherwise "X" (n, d); its outputs are "label" (n,) and "probabilities"
+        (n, n_classes).
 
     Raises
     ------

@@ -158,11 +158,10 @@ class ExpansionMixin(ClassifierMixin):
 
 
 class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
-    """Kernel Fisher discriminant with an lq penalty: few kernels, many or two classes (kFDA_q).
+    r"""Kernel Fisher discriminant with an lq penalty: few kernels, many or two classes (kFDA_q).
 
-    Minimises ``1/2 sum_i w_i |Y_i - b - sum_j k(x_i, z_j) A_j|^2 + rho W sum_j |A_j|_2^q`` on
-    optimal scores Y of the classes (mean 0, covariance I; W the total weight). The norm of a
-    coefficient row couples the classes: a centre z_j serves all of them or none.
+    A regression on optimal scores of the classes. The penalty takes the norm of each row of
+    coefficients, which couples the classes: a centre serves all of them or none.
 
     Parameters
     ----------
@@ -224,6 +223,21 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     Notes
     -----
+    With optimal scores Y (n, k), k = c - 1, of mean 0 and covariance I, and L candidates z_j, the
+    coefficients A (L, k) minimise
+
+    .. math::
+
+        J(A, b) = \frac12 \sum_i v_i \Bigl\| Y_i - b - \sum_j k(x_i, z_j) A_j \Bigr\|^2
+        + \rho\, m \sum_j \| A_j \|^q , \qquad m = \sum_i v_i .
+
+    Two classes are decided at the midpoint of the codes +-1 (``threshold="prior"``), more by
+    linear discriminant analysis of the scores.
+
+    *Cost.* For each width and fold O(n L^2) for the Gram matrix of the columns (beyond 1,024
+    candidates only of those that some model uses), then O(s^3 + s L k) for each step on s terms;
+    memory O(n L). "mm" takes O(L^3) a step. A prediction takes O(s d).
+
     The rho of the paper, whose codes are N/N_1 and -N/N_2, is this one times s^(2-q) with
     s^2 = N (1/N_1 + 1/N_2).
 
@@ -322,7 +336,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
 
 class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
-    """Kernel classifier grown term by term, by leave-one-out error (F-OFS-LOO) or kFDA_OLS.
+    r"""Kernel classifier grown term by term, by leave-one-out error (F-OFS-LOO) or kFDA_OLS.
 
     Each step adds the kernel that most improves the criterion and makes all others orthogonal to
     it, so that one run prices models of every size.
@@ -371,6 +385,22 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     Notes
     -----
+    A term w_j is a kernel column made orthogonal, under the weights v, to the constant and to the
+    terms before it. With kappa_j its squared length and a small ridge lambda, the coefficient, and
+    the residual of row i of unit weight left out of the fit to the terms chosen, are
+
+    .. math::
+
+        \gamma_j = \frac{\sum_i v_i w_j(i) y(i)}{\kappa_j + \lambda} , \qquad
+        \frac{y(i) - f(i)}{\beta(i)} , \quad
+        \beta(i) = 1 - \frac{1}{n} - \sum_j \frac{w_j(i)^2}{\kappa_j + \lambda} .
+
+    "loo_error" counts left-out rows on the wrong side, "press" sums their squared residuals, and
+    "err" takes the largest (w_j'y)^2 / (w_j'w_j y'y).
+
+    *Cost.* O(n L k) for each term among L candidates, with k columns of codes, once for each width
+    and fold; memory O(n L). A prediction takes O(s d) for s terms.
+
     Compiled with numba if it is installed (``pip install fisherkit[fast]``); without it the same
     terms are selected more slowly.
 

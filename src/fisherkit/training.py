@@ -119,21 +119,32 @@ def train(
     Parameters
     ----------
     data : Data
+        Of `read_data` or `example`.
     method : {"fisher", "committee", "sparse", "forward", "bayes"}
     test : str or path, default=None
         A file of other rows with labels.
     held_out : {"auto", "folds", "split", "none"}
         What to do without one: "auto" is "folds" (5 of them) up to 2,000 rows, "split" beyond.
     seed : int
+        Of folds, parts and centres.
     encoding : str
         Of the test file.
     **options
-        ``kernel``, ``penalty``, ``balanced``, ``centres``, ``max_memory``: see
-        `fisherkit.recipes.Recipe.of`.
+        ``kernel`` and ``penalty``, names as the estimator takes them; ``balanced`` (bool), classes
+        as if equally frequent; ``centres`` (int), their number, or that of candidates or inducing
+        points; ``max_memory``. What is not given follows from the method and the number of rows.
 
     Returns
     -------
     Training
+        ``model``, a Pipeline fitted to all rows; ``held_out`` with ``y`` and ``predicted`` (n,) and
+        ``probabilities`` (n, n_classes) of rows by models that have not seen them, or ``None``;
+        ``code``, a program that fits the same model; ``notes``, sentences to read; ``seconds``.
+
+    Notes
+    -----
+    *Cost.* That of the estimator; beyond 1,000 rows on some hundred centres, O(n m^2). "folds" fit
+    five more models and "split" one.
 
     Examples
     --------
@@ -187,7 +198,18 @@ def _code(data: Data, recipe: Recipe) -> str:
 def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     """Every row with what the model fitted without it says of its label; see `fisherkit.audit`.
 
-    Influence, which compares all pairs of rows (n^2 r flops), is there up to 50,000 rows.
+    Parameters
+    ----------
+    data : Data
+        Of `read_data` or `example`.
+    seed : int, default=0
+        Of centres.
+
+    Returns
+    -------
+    DataFrame
+        As of `fisherkit.audit`; influence, which compares all pairs of rows (n^2 r flops), is there
+        up to 50,000 rows.
 
     Examples
     --------

@@ -106,6 +106,11 @@ class Data:
 def example() -> Data:
     """The table that scikit-learn carries: 569 tumours, 30 measurements of each.
 
+    Returns
+    -------
+    Data
+        As of `read_data`.
+
     Examples
     --------
     >>> from fisherkit.training import example
@@ -126,11 +131,16 @@ def read_data(path: Any, target: str | None, **words: Any) -> Data:
     target : str
         Column of the labels.
     **words
-        ``drop``, ``keep``, ``text`` and ``encoding`` of `Asked`.
+        ``drop``, columns to leave out; ``keep``, columns to use although they look like row
+        numbers; ``text``, columns that are text although they look like numbers (tuples of names);
+        ``encoding`` of the file.
 
     Returns
     -------
     Data
+        The features ``X`` (n, d), a DataFrame, and the labels ``y`` (n,) of the rows that have one;
+        ``numbers`` and ``texts``, the names of the columns of each kind; ``notes``, sentences to
+        read.
 
     Raises
     ------
