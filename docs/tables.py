@@ -3,8 +3,9 @@
 A table stands between the comments ``<!-- table: NAME -->`` and ``<!-- end -->``; NAME is a
 function of this file or of ``docs/benchmark_tables.py``. A number within a sentence stands between
 ``<!-- value: EXPRESSION:FORMAT -->`` and ``<!-- end -->``; EXPRESSION is Python, and asks the files
-through ``cell`` and ``column``. A line must not begin with such a comment: Markdown would end the
-paragraph there. A test fails where a page does not show what the CSV files hold.
+through ``cell`` and ``column``, and the benchmark scripts for their constants through ``stated``.
+A line must not begin with such a comment: Markdown would end the paragraph there. A test fails
+where a page does not show what the CSV files hold.
 """
 
 import re
@@ -15,7 +16,7 @@ from statistics import mean, stdev
 sys.path.insert(0, str(Path(__file__).parent))
 
 import benchmark_tables
-from benchmark_tables import ROOT, cell, column, markdown, read
+from benchmark_tables import ROOT, cell, column, markdown, read, stated
 
 PLACE = re.compile(r"(<!-- (table|value): (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
 PEERS = {
@@ -298,7 +299,14 @@ def ratios(file: str, name: str, other: str, **where: object) -> list[float]:
     return [own / peer for own, peer in zip(*pair, strict=True)]
 
 
-NAMES = {"cell": cell, "column": column, "lead": lead, "mean": mean, "ratios": ratios}
+NAMES = {
+    "cell": cell,
+    "column": column,
+    "lead": lead,
+    "mean": mean,
+    "ratios": ratios,
+    "stated": stated,
+}
 
 
 def shown(kind: str, text: str) -> str:
