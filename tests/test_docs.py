@@ -104,12 +104,22 @@ def test_measurements_are_not_typed_by_hand(page):
     )
 
 
+def anchors(page):
+    """What the headings of a page are called in links to them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @each_page
 def test_internal_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#\s]+)", text):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        linked = page.parent / target if target else page
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}"
         if drawn := DRAWN.search(target):
             source = "README.rst" if drawn[1] == "index" else f"{drawn[1]}.py"
             assert (ROOT / "examples" / source).exists(), f"{page.name} links to {target}"
         elif not target.startswith(("http", "mailto:")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            assert linked.exists(), f"{page.name} links to {target}"
