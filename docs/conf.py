@@ -25,6 +25,7 @@ myst_heading_anchors = 3
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types in docstrings are written for people
 
+default_role = "autolink"  # `name` in a docstring links to its page, where there is one
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
