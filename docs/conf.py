@@ -1,5 +1,6 @@
 """Sphinx configuration: ``sphinx-build -W docs docs/_build``."""
 
+import re
 import warnings
 from importlib.metadata import version as installed
 
@@ -72,9 +73,11 @@ def skip_foreign(app, what, name, obj, skip, options):
 
 
 def formula(self, node):
-    """A formula as MathML; what docutils cannot read ends the build."""
-    block = isinstance(node, nodes.math_block)
-    mathml = tex2mathml(node.astext(), as_block=block)
+    """A formula as MathML; what docutils cannot read, or not as TeX does, ends the build."""
+    tex, block = node.astext(), isinstance(node, nodes.math_block)
+    if re.search(r"frac\s*\d\d", tex):
+        raise ValueError(f"docutils takes both digits for the numerator, write braces: {tex}")
+    mathml = tex2mathml(tex, as_block=block)
     self.body.append(f"<p>{mathml}</p>" if block else mathml)
     raise nodes.SkipNode
 

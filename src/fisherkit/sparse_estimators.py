@@ -228,8 +228,8 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     .. math::
 
-        J(A, b) = \frac12 \sum_i v_i \Bigl\| Y_i - b - \sum_j k(x_i, z_j) A_j \Bigr\|^2
-        + \rho\, m \sum_j \| A_j \|^q , \qquad m = \sum_i v_i .
+        J(A, b) = \frac{1}{2} \sum_i v_i \Bigl| Y_i - b - \sum_j k(x_i, z_j) A_j \Bigr|^2
+        + \rho\, m \sum_j |A_j|^q , \qquad m = \sum_i v_i .
 
     Two classes are decided at the midpoint of the codes +-1 (``threshold="prior"``), more by
     linear discriminant analysis of the scores.
