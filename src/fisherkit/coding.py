@@ -157,8 +157,9 @@ def discriminant_axes(counts: Array, scatter: Array) -> Array:
 
     With e_j, epsilon_j the eigenpairs of D^-1/2 E D^-1/2 orthogonal to sqrt(n) (epsilon_j is one
     minus the squared canonical correlation), z_j = (F - ybar) D^-1/2 e_j sqrt(l/(eps_j (1-eps_j)))
-    has unit within-class variance and delta_k = z'm_k - |m_k|^2/2 + log prior. Columns are ordered
-    by canonical correlation; the class with the largest mean on an axis is on its positive side.
+    has the covariance I within classes, penalty included (mu alpha'K alpha / l for rkhs), and
+    delta_k = z'm_k - |m_k|^2/2 + log prior. Columns are ordered by canonical correlation; the class
+    with the largest mean on an axis is on its positive side.
     """
     xp = _array.namespace(counts)
     root = xp.sqrt(counts)

@@ -88,10 +88,21 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         return self._decide(scores), dtype
 
     def transform(self, X: Any) -> Any:
-        """Discriminant coordinates with unit within-class variance; (n, n_classes - 1).
+        """Discriminant coordinates: within-class variance, the penalty included, is one on each axis.
 
         Columns are ordered by canonical correlation. Two classes: positive towards
         ``classes_[1]``; otherwise the class farthest out on an axis is on its positive side.
+
+        Parameters
+        ----------
+        X : (n, d)
+
+        Returns
+        -------
+        (n, n_classes - 1)
+            ``z = (f(x) - shares) @ axes`` of the indicator scores f and the shares of the classes;
+            with m_k the mean of a class, the penalised-LDA rule takes the largest
+            ``z @ m_k - |m_k|^2 / 2 + log(share_k)``.
         """
         if is_dask(X):
             return lazily(self, "transform", X)
