@@ -88,7 +88,7 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         return self._decide(scores), dtype
 
     def transform(self, X: Any) -> Any:
-        """Discriminant coordinates: within-class variance, the penalty included, is one on each axis.
+        """Discriminant coordinates, with a within-class variance, penalty included, of one.
 
         Columns are ordered by canonical correlation. Two classes: positive towards
         ``classes_[1]``; otherwise the class farthest out on an axis is on its positive side.
