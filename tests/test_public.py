@@ -61,6 +61,9 @@ def test_a_public_name_has_an_example_that_runs(module, name):
     if not (inspect.isclass(item) and issubclass(item, Exception)):
         assert ">>> " in text, f"{module}.{name} has no example"
         assert "+SKIP" not in text, f"the example of {module}.{name} does not run"
+    for title, member in inspect.getmembers(item, callable) if inspect.isclass(item) else ():
+        ours = str(getattr(member, "__module__", "")).startswith("fisherkit")
+        assert title.startswith("_") or not ours or member.__doc__, f"{module}.{name}.{title}"
 
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-+\n", re.M)
