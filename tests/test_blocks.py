@@ -331,7 +331,7 @@ def test_a_pilot_of_all_rows_knows_the_prices(form, rule):
     tally = second.begin()
     second.add(tally, block)
     parts = [block.rows(slice(0, N // 2)), block.rows(slice(N // 2, N))]
-    pilot = _Pilot(form, second, [(form.coordinates(b.X), b) for b in parts], 0.0, True)
+    pilot = _Pilot(second, 0.0, [(form.coordinates(b.X), b) for b in parts])
     assert pilot.values(mus) == pytest.approx(tally.sums / tally.weight, rel=1e-10)
 
 

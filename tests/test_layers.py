@@ -19,7 +19,7 @@ LAYERS = [
         *("select", "tune", "calibrate", "descent", "sparse", "crossfit", "learners", "climb"),
         *("forward", "forward_sweep", "greedy"),
         *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
-        *("rows", "large", "committee_rows", "dask_rows"),
+        *("refined", "rows", "large", "committee_rows", "dask_rows"),
         *("relabel", "influence", "conformal"),
     ],
     [

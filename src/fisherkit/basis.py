@@ -212,15 +212,14 @@ def centres(gram: Gram, rows: np.ndarray, frequency: Array, penalty: str) -> Fea
     if penalty == "coefficients":
         root = xp.sqrt(xp.take(frequency, C, axis=0))
         return Features(gram.columns(C) * root[None, :], rows, lambda w: root[:, None] * w)
-    block = gram.rows(C)
-    K_nn = xp.take(block, C, axis=1)
+    K_nn = gram.corner(C)
     largest = float(xp.max(xp.linalg.diagonal(K_nn)))
     corner, kept = _array.pivoted_cholesky(K_nn, len(rows) * _array.eps(gram.X) * largest)
     if len(kept) == 0:  # a kernel that vanishes on every centre
         return Features(gram.columns(C)[:, :1], rows[:1], lambda w: w)
-    block = xp.take(block, _array.indices(kept, gram.X), axis=0)
+    block = gram.columns(_array.indices(rows[kept], gram.X))
     return Features(
-        _array.solve_lower(corner, block).T,
+        _array.solve_lower(corner, block.T).T,
         rows[kept],
         lambda w: _array.solve_lower(corner, w, transposed=True),
     )

@@ -29,6 +29,7 @@ from fisherkit._array import Array
 from fisherkit.canonical import relative_floor
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.moments import Block, Centres, FirstPass, Form, left_out
+from fisherkit.refined import refined
 from fisherkit.rows import Rows
 from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, newton, vertex
 
@@ -41,6 +42,7 @@ _NODES = (10, 32)
 _OCTAVE = math.log(2)
 _CLOSE = 0.2  # half-width of the window of a second look
 _BLUR = 1e-8  # of log mu: beyond it, the optimum is looked at again
+_DOUBT = 5e-9  # relative error beyond which the moments are taken again
 _NEIGHBOURS = 2  # grid points to either side that are kept where there is no derivative
 
 
@@ -133,20 +135,46 @@ class SlopePass(SecondPass):
 
 
 @dataclass
-class _Pilot:
-    """The prices of some rows under the form of all, group by group; for `MuSearch`."""
+class _Priced:
+    """What `MuSearch` knows of a form whose rows are priced by ``step``."""
 
-    form: Form
     step: SecondPass
-    blocks: list[tuple[Array, Block]]
     floor: float
-    smooth: bool
-    negligible: float = 0.0
-    groups: dict[float, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def form(self) -> Form:
+        return self.step.form
 
     @property
     def unit(self) -> float:
         return self.form.unit
+
+    @property
+    def smooth(self) -> bool:
+        return self.step.rule != "error"
+
+    @property
+    def negligible(self) -> float:
+        return 1e-13 * self.form.spread / self.form.mass if self.step.rule == "press" else 0.0
+
+
+@dataclass
+class _Pilot(_Priced):
+    """The prices of some rows under the form of all, group by group; for `MuSearch`."""
+
+    blocks: list[tuple[Array, Block]]
+    groups: dict[float, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, step: SecondPass, floor: float, pilot: Block) -> _Pilot:
+        form = step.form
+        n, few = pilot.Y.shape[0], _array.preferred_elements(form.lam) // form.rank
+        n = min(n, max(_GROUPS, min(_PILOT_ROWS, few)))
+        blocks = []
+        for some in _array.row_blocks(n, 1, -(-n // _GROUPS)):
+            block = pilot.rows(some)
+            blocks.append((form.coordinates(block.X), block))
+        return cls(step, floor, blocks)
 
     def values(self, mus: Sequence[float]) -> np.ndarray:
         parts = np.stack([self._losses(q, block, mus) for q, block in self.blocks])
@@ -188,25 +216,16 @@ class _Pilot:
 
 
 @dataclass
-class _Prices:
+class _Prices(_Priced):
     """What `MuSearch` asks, answered from sweeps over all rows: one, unless the pilot misled."""
 
     rows: Rows
-    form: Form
-    step: SecondPass
-    floor: float
-    smooth: bool
-    negligible: float
     kept_bytes: float
     known: dict[float, float] = field(default_factory=dict)
     window: tuple[float, float] = (math.inf, -math.inf)
     series: list[np.ndarray] = field(default_factory=list)
     nodes: np.ndarray = field(default_factory=lambda: np.empty(0))
     parts: list[tuple[np.ndarray, Array]] = field(default_factory=list)
-
-    @property
-    def unit(self) -> float:
-        return self.form.unit
 
     def prepare(self, grid: np.ndarray, nodes: np.ndarray) -> np.ndarray:
         """Sweep: prices on the grid and at the nodes; residuals at the nodes are kept if few."""
@@ -219,6 +238,17 @@ class _Prices:
         self.known.update(zip(mus.tolist(), values.tolist(), strict=True))
         self.nodes, self.parts = nodes, tally.kept
         return values[len(grid) :]
+
+    def follow(self, search: MuSearch) -> None:
+        """Pass 2, at the values of mu that the pilot rows suggest."""
+        mus, j, pilot = search.mus, search.best, search.prices
+        if search.given is None and isinstance(pilot, _Pilot) and self.smooth:
+            self.look_at(pilot.window(search), mus)
+            return
+        nodes = mus
+        if not self.affordable(len(nodes)):
+            nodes = mus[max(j - _NEIGHBOURS, 0) : j + _NEIGHBOURS + 1]
+        self.prepare(mus, nodes)
 
     def affordable(self, count: int) -> bool:
         """Whether the residuals of all rows can be kept at so many nodes."""
@@ -354,14 +384,16 @@ def fit_rows(
     """
     form, relative = form_of_rows(rows, centres, pilot, bias)
     log.info("pass 1: %d rows, %d centres, rank %d", form.rows, centres.size, form.rank)
-    step, smooth = SecondPass(form, rule, balanced, (), 0), rule != "error"
-    negligible = 1e-13 * form.spread / form.mass if rule == "press" else 0.0
-    floor = relative * form.unit
-    prices = _Prices(rows, form, step, floor, smooth, negligible, keep)
-    if mu is not None:
-        prices.prepare(np.empty(0), np.array([mu]))
-    else:
-        _prepare(prices, pilot)
+    step, floor = SecondPass(form, rule, balanced, (), 0), relative * form.unit
+    search = MuSearch(_Pilot.of(step, floor, pilot), given=mu)
+    doubt = form.doubt(search.best_mu)
+    if doubt > _DOUBT:
+        log.info("pass 1 again: about mu=%.1e, its rounding is %.0e", search.best_mu, doubt)
+        form = refined(rows, form, least=min(floor, search.best_mu))
+        step = replace(step, form=form)
+        search = MuSearch(_Pilot.of(step, floor, pilot), given=mu)
+    prices = _Prices(step, floor, rows, keep)
+    prices.follow(search)
     chosen, value, status = MuSearch(prices, given=mu).refine()
     if status is Status.INTERIOR and rule != "press" and rows.k > 1:
         log.info("more passes: the criterion has kinks, which interpolation does not resolve")
@@ -391,23 +423,3 @@ def form_of_rows(rows: Rows, centres: Centres, some: Block, bias: str) -> tuple[
     sums = rows.sweep(first)
     relative = relative_floor(sums.total, _array.eps(centres.X))
     return Form.of(first, sums, bias, smallest=relative), relative
-
-
-def _prepare(prices: _Prices, pilot: Block) -> None:
-    """Pass 2, at the values of mu that the pilot rows suggest."""
-    form = prices.form
-    n = pilot.Y.shape[0]
-    n = min(n, max(_GROUPS, min(_PILOT_ROWS, _array.preferred_elements(form.lam) // form.rank)))
-    blocks = []
-    for some in _array.row_blocks(n, 1, -(-n // _GROUPS)):
-        block = pilot.rows(some)
-        blocks.append((form.coordinates(block.X), block))
-    scout = _Pilot(form, prices.step, blocks, prices.floor, prices.smooth, prices.negligible)
-    search = MuSearch(scout)
-    if prices.smooth:
-        prices.look_at(scout.window(search), search.mus)
-    else:
-        nodes, j = search.mus, search.best
-        if not prices.affordable(len(nodes)):
-            nodes = nodes[max(j - _NEIGHBOURS, 0) : j + _NEIGHBOURS + 1]
-        prices.prepare(search.mus, nodes)

@@ -24,6 +24,9 @@ Accuracy. Moments square the condition number. Two things keep that harmless:
   which is about 20 in practice.
 
 Directions with lam below 1e-10 of the smallest mu priced are left out: no mu can see them.
+
+Where mu is so small that this costs too many digits (`Form.doubt`), the moments are taken once
+more: `fisherkit.refined`.
 """
 
 from __future__ import annotations
@@ -41,11 +44,12 @@ from fisherkit.canonical import trace_unit
 from fisherkit.kernels import Gram, Kernel
 from fisherkit.weights import Weights
 
-_INVISIBLE = 1e-10  # of the smallest mu priced: directions below it are left out
+INVISIBLE = 1e-10  # of the smallest mu priced: directions below it are left out
 _POWER_STEPS = 8  # of the power iterations that estimate a condition number
 _MANY = 2048  # centres from which on pivots are sought among the leading ones only
 _LOSS = 256.0  # factor of the (worst) error that solving for fewer pivots may cost
 _PLAIN = 1e-10  # error of the features that saves solving for pivots again in pass 2
+_DEPENDENT = 300.0  # error of moments where centres nearly depend on each other, as seen
 _ORIGIN_ROWS = 2048  # whose mean moments are taken about
 _FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 64, 128, ..., m
 
@@ -84,6 +88,10 @@ class Centres:
         rkhs penalty: L, lower triangular, with K_mm = L L'.
     split : int
         How many pivots pass 1 solves for.
+    loss : float
+        By how much moments of what the pivots leave multiply the error of G.
+    largest_inverse : float
+        The largest eigenvalue of K_mm^-1.
     """
 
     kernel: Kernel
@@ -91,8 +99,8 @@ class Centres:
     kept: np.ndarray
     scale: Array | None
     corner: Array | None
-    split: int
-    solved: Array | None
+    split: int = 0
+    loss: float = 1.0
     largest_inverse: float = 0.0
 
     @classmethod
@@ -101,7 +109,7 @@ class Centres:
         xp = _array.namespace(X)
         rows = np.arange(X.shape[0])
         if penalty == "coefficients":
-            return cls(kernel, X, rows, xp.sqrt(frequency), None, 0, None)
+            return cls(kernel, X, rows, xp.sqrt(frequency), None)
         if len(rows) > _MANY:  # pivots for all would take longer than the factorisation itself
             rows = leading_rows(Gram(X, kernel), _MANY // 2)
             X = xp.take(X, _array.indices(rows, X), axis=0)
@@ -113,12 +121,17 @@ class Centres:
         if corner is None or float(xp.min(xp.linalg.diagonal(corner))) ** 2 <= tolerance:
             corner, kept = _array.pivoted_cholesky(K, tolerance)
         if len(kept) == 0:  # a kernel that vanishes on every centre
-            return cls(kernel, X[:1, :], rows[:1], xp.ones_like(frequency[:1]), None, 0, None)
+            return cls(kernel, X[:1, :], rows[:1], xp.ones_like(frequency[:1]), None)
         largest_inverse = _norm(corner, inverse=True)
-        split = _enough_pivots(corner, largest_inverse)
-        solved = _array.lower_triangular_inverse(corner[:split, :split]).T if split else None
+        split, loss = _enough_pivots(corner, largest_inverse)
         chosen = xp.take(X, _array.indices(kept, X), axis=0)
-        return cls(kernel, chosen, rows[kept], None, corner, split, solved, largest_inverse)
+        return cls(kernel, chosen, rows[kept], None, corner, split, loss, largest_inverse)
+
+    def carefully(self) -> Centres:
+        """The same features, every pivot solved for: n m^2 flops more in each pass."""
+        if self.corner is None:
+            return self
+        return replace(self, split=self.size, loss=1.0)
 
     @property
     def size(self) -> int:
@@ -132,11 +145,13 @@ class Centres:
         F = self.kernel.block(_array.widen(X), self.X)
         if self.scale is not None:
             F *= self.scale
-        if self.solved is not None and not plain:
-            p = self.split
-            F[:, :p] = F[:, :p] @ self.solved
-            if self.corner is not None and p < self.size:
-                F[:, p:] -= F[:, :p] @ self.corner[p:, :p].T
+        if self.corner is None or plain:
+            return F
+        L, p = self.corner, self.split
+        if p:  # not by an inverse, whose errors the next line would multiply
+            F[:, :p] = _array.solve_lower(L[:p, :p], F[:, :p].T).T
+        if 0 < p < self.size:
+            F[:, p:] -= F[:, :p] @ L[p:, :p].T
         return F
 
     def finish(self, M: Array) -> Array:
@@ -159,10 +174,12 @@ class Centres:
     @property
     def plain(self) -> bool:
         """Whether q may be found from kernel values in one product, to `_PLAIN` in the features."""
-        if self.corner is None:
-            return True
-        error = self.size**0.5 * _array.eps(self.X) * self.largest_inverse**0.5
-        return error <= _PLAIN
+        return self.corner is None or (self.split < self.size and self.plain_error <= _PLAIN)
+
+    @property
+    def plain_error(self) -> float:
+        """Error of the features where they are found so."""
+        return (self.size * self.largest_inverse) ** 0.5 * _array.eps(self.X)
 
     def lift(self, w: Array) -> Array:
         """Coefficients of the centres from weights (m, k) of the features."""
@@ -171,8 +188,8 @@ class Centres:
         return w if self.scale is None else self.scale[:, None] * w
 
 
-def _enough_pivots(L: Array, largest_inverse: float) -> int:
-    """The smallest split p at which raw moments of what is left cost no digits.
+def _enough_pivots(L: Array, largest_inverse: float) -> tuple[int, float]:
+    """The smallest split p at which raw moments of what is left cost few digits, and how many.
 
     The error of G from the block beyond p is eps |S|^2 / |S^-1|^-1 with S = L22 L22', against
     eps |K| from all of G.
@@ -180,13 +197,13 @@ def _enough_pivots(L: Array, largest_inverse: float) -> int:
     m = L.shape[0]
     largest = _norm(L, inverse=False)
     # S^-1 is a part of K^-1, so its norm is no larger.
-    allowed = (_LOSS * largest / largest_inverse) ** 0.5
     p = 0
     while p < m:
-        if _norm(L[p:, p:], inverse=False) <= allowed:
-            return p
+        loss = _norm(L[p:, p:], inverse=False) ** 2 * largest_inverse / largest
+        if loss <= _LOSS:
+            return p, max(loss, 1.0)
         p = 2 * p if p else _FIRST_SPLIT
-    return m
+    return m, 1.0
 
 
 def _norm(L: Array, *, inverse: bool) -> float:
@@ -283,14 +300,15 @@ class Form:
 
     F are kernel values (``plain``) or what pass 1 has taken moments of.
 
-    ``xi`` (r, k) is W'C, ``targets`` (k,) the weighted sum of the targets, ``spread`` that of their
-    squares about the mean.
+    ``point`` (m,) is the z of a free bias, ``xi`` (r, k) is W'C, ``targets`` (k,) the weighted sum
+    of the targets, ``spread`` that of their squares about the mean.
     """
 
     centres: Centres
     rotation: Array
     centre: Array
     features: Array
+    point: Array
     lam: Array
     xi: Array
     mean: Array
@@ -320,17 +338,19 @@ class Form:
         trace = float(xp.sum(xp.linalg.diagonal(G)))
         if step.origin is not None:
             point = point + step.origin
+        z = centres.finish(point[:, None])[:, 0]
         if bias == "free":  # tr(G)/n is that of the features as they are
-            z = centres.finish(point[:, None])
             trace += sums.mass * float(xp.sum(z * z))
         unit = trace_unit(trace, sums.total)
         if bias == "penalized":
-            z = centres.finish(sums.first[:, None])
-            corner = xp.zeros_like(z[:1, :]) + sums.mass
-            G = xp.concat([xp.concat([G, z], axis=1), xp.concat([z.T, corner], axis=1)], axis=0)
+            side = sums.mass * z[:, None]
+            corner = xp.zeros_like(side[:1, :]) + sums.mass
+            G = xp.concat(
+                [xp.concat([G, side], axis=1), xp.concat([side.T, corner], axis=1)], axis=0
+            )
             C = xp.concat([C, sums.targets[None, :]], axis=0)
         lam, W = _array.eigh(0.5 * (G + G.T))
-        visible = int(xp.sum(xp.astype(lam <= _INVISIBLE * smallest * unit, xp.int64)))
+        visible = int(xp.sum(xp.astype(lam <= INVISIBLE * smallest * unit, xp.int64)))
         visible = min(visible, lam.shape[0] - 1)
         lam, W = _array.clip_in_place(lam[visible:], lower=0.0), W[:, visible:]
         xi = W.T @ C
@@ -346,13 +366,30 @@ class Form:
         elif bias == "none":
             centre = xp.zeros_like(lam)
         return cls(
-            *(centres, rotation, centre, features, lam, xi, mean, sums.mass, sums.total),
+            *(centres, rotation, centre, features, z, lam, xi, mean, sums.mass, sums.total),
             *(sums.rows, bias, unit, sums.targets, spread, centres.plain),
         )
 
     @property
     def rank(self) -> int:
         return self.lam.shape[0]
+
+    def doubt(self, mu: float) -> float:
+        """About the largest relative error of fits at mu that rounding of the moments causes.
+
+        Estimates of it lie mostly above what is seen, beside the fit in memory, and where centres
+        are nearly dependent below it by the factor `_DEPENDENT`.
+        """
+        xp = _array.namespace(self.lam)
+        moments = _array.eps(self.lam) * float(xp.max(self.lam)) / mu
+        if self.centres.corner is None or self.centres.split == self.centres.size:
+            return moments
+        if not self.plain:
+            return max(self.centres.loss, _DEPENDENT) * moments
+        beta = self.xi / (self.lam + mu)[:, None]
+        explained = float(xp.sum(self.lam[:, None] * beta * beta)) / self.mass
+        length = (float(xp.sum(beta * beta)) / explained) ** 0.5 if explained > 0 else 0.0
+        return max(self.centres.loss * moments, self.centres.plain_error * length)
 
     def coordinates(self, X: Array) -> Array:
         """q (b, r) of rows X; 2 b m r flops."""

@@ -1,0 +1,132 @@
+"""Moments taken once more, where a small mu would feel their rounding.
+
+`fisherkit.moments` finds G with an error of about eps lam_max, and its eigenvectors W with it. The
+coordinates q_i = W'(z_i - z) of the rows do not suffer: they are found to eps |z_i|. Divided by
+
+    t_i = q_i / sqrt(lam + mu_0),            M = sum_i v_i (t_i - t)(t_i - t)' ~ I,
+
+mu_0 the least mu, they are all of one size, and the error of M is eps. With M = V diag(theta) V',
+
+    W'G W = A'A,       A = diag(sqrt(theta)) V' diag(sqrt(lam + mu_0)),
+
+and singular values of A, never A'A, give the eigenvectors of G as well as those of all features
+would in memory: fits have an error of eps sqrt(lam_max / mu), no longer eps lam_max / mu. (This is
+the second step of a Cholesky QR factorisation.) What rounding has left out of W is added to it.
+
+For the rkhs penalty the features are solved for all pivots. That K_mm is known to rounding only
+remains: fits to nearly dependent centres have an error of eps n / mu in memory and here.
+
+Cost: one pass of 4 n m^2 flops, and n m^2 more in each later one (3 n m^2 for coefficients).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.moments import INVISIBLE, Block, Form
+from fisherkit.rows import Rows
+
+
+@dataclass
+class Again:
+    """Sums over rows of t: squares (upper triangle), t itself, and products with the targets."""
+
+    second: Array
+    first: Array
+    cross: Array
+
+
+@dataclass(frozen=True)
+class RefiningPass:
+    """The moments of coordinates that are divided by ``scale`` (r,)."""
+
+    on_host: ClassVar[bool] = False
+    title: ClassVar[str] = "pass 1 again"
+
+    form: Form
+    scale: Array
+
+    @property
+    def row_numbers(self) -> int:
+        m, d, k = self.form.rank, self.form.centres.X.shape[1], self.form.xi.shape[1]
+        return 3 * m + 2 * d + 4 * k
+
+    @property
+    def state_numbers(self) -> int:
+        return self.form.rank * (self.form.rank + self.form.xi.shape[1] + 1)
+
+    def begin(self) -> Again:
+        r, k = self.form.xi.shape
+        return Again(*(_array.zeros(shape, self.scale) for shape in ((r, r), (r,), (r, k))))
+
+    def add(self, sums: Again, block: Block) -> None:
+        w = block.weights
+        T = self.form.coordinates(block.X)
+        T /= self.scale
+        sums.first += w.v @ T
+        sums.cross += T.T @ (w.v[:, None] * block.Y)
+        if not w.uniform:
+            T *= w.root[:, None]
+        _array.add_gram(sums.second, T)
+
+    def merge(self, a: Again, b: Again) -> Again:
+        return Again(a.second + b.second, a.first + b.first, a.cross + b.cross)
+
+
+def refined(rows: Rows, form: Form, *, least: float) -> Form:
+    """The form with the digits that a fit at mu >= ``least`` needs; one pass."""
+    form = _complete(form)
+    scale = _array.namespace(form.lam).sqrt(form.lam + least)
+    step = RefiningPass(form, scale)
+    sums = rows.sweep(step)
+    xp = _array.namespace(scale)
+    M, cross, point = _array.symmetric(sums.second), sums.cross, xp.zeros_like(scale)
+    if form.bias == "free":  # what the mean of the rows has lacked
+        point = sums.first / form.mass
+        M -= form.mass * (point[:, None] * point[None, :])
+        cross = cross - sums.first[:, None] * form.mean[None, :]
+    theta, V = _array.eigh(M)
+    A = xp.sqrt(_array.clip_in_place(theta, lower=0.0))[:, None] * V.T * scale
+    _, sigma, Wt = xp.linalg.svd(A)
+    lam = sigma * sigma
+    seen = max(int(xp.sum(xp.astype(lam > INVISIBLE * least, xp.int64))), 1)
+    W = Wt[:seen, :].T
+    return replace(
+        form,
+        rotation=form.rotation @ W,
+        centre=(form.centre + scale * point) @ W,
+        features=form.features @ W,
+        lam=lam[:seen],
+        xi=W.T @ (scale[:, None] * cross),
+    )
+
+
+def _complete(form: Form) -> Form:
+    """The form on features solved carefully, with the directions that it has left out; O(m^3)."""
+    xp = _array.namespace(form.lam)
+    W = form.features
+    if form.bias == "penalized":
+        W = xp.concat([W, -form.centre[None, :]], axis=0)
+    Q, _ = xp.linalg.qr(W, mode="complete")
+    W = xp.concat([W, Q[:, form.rank :]], axis=1)
+    added = W.shape[1] - form.rank
+    lam = xp.concat([form.lam, _array.zeros((added,), W)], axis=0)
+    xi = xp.concat([form.xi, _array.zeros((added, form.xi.shape[1]), W)], axis=0)
+    if form.bias == "penalized":
+        features, centre = W[:-1, :], -W[-1, :]
+    else:
+        features = W
+        centre = form.point @ W if form.bias == "free" else xp.zeros_like(lam)
+    return replace(
+        form,
+        centres=form.centres.carefully(),
+        rotation=features,
+        centre=centre,
+        features=features,
+        lam=lam,
+        xi=xi,
+        plain=form.centres.corner is None,
+    )

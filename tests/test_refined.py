@@ -1,0 +1,155 @@
+"""Fits on row blocks at small mu: as good as memory, and nearer to the truth than plain moments."""
+
+import logging
+import os
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from fisherkit import KernelFisherClassifier, KernelRidgeCV, blocks
+from fisherkit.blocks import form_of_rows
+from fisherkit.kernels import Kernel
+from fisherkit.moments import Block, Centres
+from fisherkit.refined import refined
+from fisherkit.rows import Budget, LocalRows
+from fisherkit.weights import Weights
+
+N, M = 700, 60
+SMALL = 700_000  # bytes
+WIDTHS = {"wide": 0.02, "medium": 0.3, "narrow": 3.0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_moons(N, noise=0.15, random_state=0)
+    rows = np.sort(np.random.default_rng(1).choice(N, M, replace=False))
+    return X, y, rows
+
+
+def gap(a, b):
+    return float(np.max(np.abs(a - b)) / np.max(np.abs(a)))
+
+
+def fitted(X, y, rows, memory, **options):
+    model = KernelFisherClassifier(**options, basis=rows, max_memory=memory).fit(X, y)
+    assert model.selection_.method == ("streamed" if memory == SMALL else "centres")
+    return model
+
+
+@pytest.mark.parametrize("bias", ["free", "penalized", "none"])
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+@pytest.mark.parametrize("gamma", WIDTHS.values(), ids=WIDTHS)
+@pytest.mark.parametrize("mu", [1e-8, 1e-6, 1e-4, 1e-2])
+def test_blocks_agree_with_memory_as_well_as_memory_with_itself(data, penalty, bias, gamma, mu):
+    """On rows in another order, memory finds what rounding of the kernel values allows."""
+    X, y, rows = data
+    options = {"gamma": gamma, "penalty": penalty, "bias": bias, "regularization": mu}
+    shuffle = np.random.default_rng(2).permutation(N)
+    whole = fitted(X, y, rows, "8GB", **options)
+    other = fitted(X[shuffle], y[shuffle], np.argsort(shuffle)[rows], "8GB", **options)
+    parts = fitted(X, y, rows, SMALL, **options)
+    itself = gap(whole.loo_decision_[shuffle], other.loo_decision_)
+    assert gap(whole.loo_decision_, parts.loo_decision_) < max(1e-8, 10 * itself)
+    # f(x) = k(x)'a rounds by eps |a|_1, however well a is known
+    known = np.finfo(float).eps * np.sum(np.abs(whole.dual_coef_))
+    assert gap(whole.decision_function(X), parts.decision_function(X)) < max(1e-8, known)
+
+
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_a_search_that_ends_at_the_smallest_mu_agrees_with_memory(data, penalty):
+    X, _, rows = data
+    target = np.sin(2 * X[:, 0]) + X[:, 1]  # without noise
+    options = {"gamma": 0.1, "penalty": penalty, "basis": rows}
+    whole = KernelRidgeCV(**options, max_memory="8GB").fit(X, target)
+    parts = KernelRidgeCV(**options, max_memory=SMALL).fit(X, target)
+    assert parts.selection_.method == "streamed"
+    assert parts.regularization_ == pytest.approx(whole.regularization_, rel=1e-8)
+    assert gap(whole.loo_prediction_, parts.loo_prediction_) < 1e-8
+
+
+def in_blocks(X, Y, weights):
+    return LocalRows(X, Y, weights.frequency, weights.cost, Budget(SMALL))
+
+
+@pytest.mark.parametrize("bias", ["free", "penalized", "none"])
+@pytest.mark.parametrize("gamma", WIDTHS.values(), ids=WIDTHS)
+def test_refined_moments_agree_with_extended_precision(data, bias, gamma):
+    X, y, rows = data
+    rng = np.random.default_rng(3)
+    v = rng.integers(1, 4, N).astype(float)
+    weights = Weights(v, np.ones(N))
+    Y = np.where(y > 0, 1.0, -1.0)[:, None]
+    centres = Centres.of(Kernel("rbf", gamma=gamma), X[rows], np.ones(M), "coefficients")
+    everything = in_blocks(X, Y, weights)
+    form, relative = form_of_rows(everything, centres, Block(X, Y, weights, np.arange(N)), bias)
+    mu = 1e-7 * form.unit
+    truth = extended_fit(X, X[rows], Y[:, 0], v, gamma, bias, mu)
+
+    def error(form):
+        coef, intercept = form.coefficients(mu)
+        K = Kernel("rbf", gamma=gamma).block(X, X[rows])
+        return gap(truth, (K @ coef + intercept)[:, 0])
+
+    better = refined(everything, form, least=relative * form.unit)
+    assert error(better) < 1e-9
+    assert error(better) < 0.3 * error(form)
+
+
+def extended_fit(X, Z, y, v, gamma, bias, mu):
+    """Fitted values of the coefficients penalty, by Cholesky in extended precision."""
+    X, Z, y, v = (a.astype(np.longdouble) for a in (X, Z, y, v))
+    K = np.exp(-np.longdouble(gamma) * np.sum((X[:, None, :] - Z[None, :, :]) ** 2, axis=2))
+    if bias == "penalized":
+        K = np.hstack([K, np.ones((len(K), 1), dtype=K.dtype)])
+    mean, level = np.zeros(K.shape[1], dtype=K.dtype), np.longdouble(0)
+    if bias == "free":
+        mean, level = v @ K / v.sum(), v @ y / v.sum()
+    C = K - mean
+    G = C.T @ (v[:, None] * C) + mu * np.eye(K.shape[1])
+    b = C.T @ (v * (y - level))
+    for j in range(len(G)):  # G = LL', and b becomes L^-1 b
+        G[j, j] = np.sqrt(G[j, j])
+        G[j + 1 :, j] /= G[j, j]
+        G[j + 1 :, j + 1 :] -= np.outer(G[j + 1 :, j], G[j + 1 :, j])
+        b[j] = (b[j] - G[j, :j] @ b[:j]) / G[j, j]
+    for j in reversed(range(len(G))):
+        b[j] = (b[j] - G[j + 1 :, j] @ b[j + 1 :]) / G[j, j]
+    return (C @ b + level).astype(float)
+
+
+def test_moments_are_taken_again_only_where_mu_is_small(data, caplog):
+    X, y, rows = data
+    with caplog.at_level(logging.INFO, logger="fisherkit"):
+        fitted(X, y, rows, SMALL, gamma=0.3, penalty="coefficients", regularization=1.0)
+        assert "pass 1 again" not in caplog.text
+        fitted(X, y, rows, SMALL, gamma=0.3, penalty="coefficients", regularization=1e-6)
+    assert "pass 1 again" in caplog.text
+
+
+def test_without_them_small_mu_would_cost_digits(data, monkeypatch):
+    X, y, rows = data
+    options = {"gamma": 0.3, "penalty": "coefficients", "regularization": 1e-8}
+    whole = fitted(X, y, rows, "8GB", **options)
+    again = gap(whole.loo_decision_, fitted(X, y, rows, SMALL, **options).loo_decision_)
+    monkeypatch.setattr(blocks, "_DOUBT", np.inf)
+    once = gap(whole.loo_decision_, fitted(X, y, rows, SMALL, **options).loo_decision_)
+    assert once > 100 * again
+
+
+@pytest.mark.skipif(
+    os.environ.get("SCIPY_ARRAY_API") != "1",
+    reason="array dispatch needs SCIPY_ARRAY_API=1 set before SciPy is imported",
+)
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_torch_rows_agree_with_memory(data, penalty):
+    torch = pytest.importorskip("torch", reason="torch stands in for a GPU here")
+    from sklearn import config_context
+
+    X, y, rows = data
+    options = {"gamma": 0.3, "penalty": penalty, "regularization": 1e-6}
+    whole = fitted(X, y, rows, "8GB", **options)
+    with config_context(array_api_dispatch=True):
+        parts = fitted(torch.asarray(X), torch.asarray(y), rows, SMALL, **options)
+    assert isinstance(parts.dual_coef_, torch.Tensor)
+    assert gap(whole.loo_decision_, parts.loo_decision_.numpy()) < 1e-8
