@@ -141,13 +141,14 @@ def test_without_them_small_mu_would_cost_digits(data, monkeypatch):
     os.environ.get("SCIPY_ARRAY_API") != "1",
     reason="array dispatch needs SCIPY_ARRAY_API=1 set before SciPy is imported",
 )
-@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
-def test_torch_rows_agree_with_memory(data, penalty):
+@pytest.mark.parametrize(("penalty", "mu"), [("rkhs", 1e-3), ("coefficients", 1e-6)])
+def test_torch_rows_agree_with_memory(data, penalty, mu, monkeypatch):
     torch = pytest.importorskip("torch", reason="torch stands in for a GPU here")
     from sklearn import config_context
 
     X, y, rows = data
-    options = {"gamma": 0.3, "penalty": penalty, "regularization": 1e-6}
+    monkeypatch.setattr(blocks, "_DOUBT", 0.0)
+    options = {"gamma": 0.3, "penalty": penalty, "regularization": mu}
     whole = fitted(X, y, rows, "8GB", **options)
     with config_context(array_api_dispatch=True):
         parts = fitted(torch.asarray(X), torch.asarray(y), rows, SMALL, **options)
