@@ -24,6 +24,8 @@ from fisherkit.kernels import Gram
 BASES = ("auto", "full", "pivoted", "random")  # that do not depend on labels
 
 _BLOCK = 128  # pivots drawn at once
+_LAST_BLOCK = 16  # drawn at least
+_MARGIN = 1.2  # drawn for each one that is predicted to be missing
 _KEEP = 0.02  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
@@ -86,7 +88,11 @@ def low_rank(
             alarms = alarms + 1 if _predicted_rank(history, last) > cap else 0
             if alarms >= 2:
                 return None
-        drawn = distinct.draw(host, min(_BLOCK, cap - len(pivots)), seed + len(history))
+        size = min(_BLOCK, cap - len(pivots))
+        if len(history) > 1 and max_rank is None:  # no more than the last block will need
+            missing = _predicted_rank(history, enough) - len(pivots)
+            size = min(size, max(_LAST_BLOCK, math.ceil(_MARGIN * min(missing, size))))
+        drawn = distinct.draw(host, size, seed + len(history))
         S = _array.indices(drawn, gram.X)
         # Cholesky of the residual kernel among the drawn rows decides which of them are kept.
         L = store.filled

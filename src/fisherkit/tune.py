@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -204,6 +205,20 @@ class _Search:
         return self.decomposed.canonical.tolerance
 
 
+class _Price(NamedTuple):
+    """The criterion at the best mu of a search, and how accurate it is."""
+
+    value: float
+    tolerance: float
+    unit: float
+    centres: int
+
+    @classmethod
+    def of(cls, search: _Search) -> _Price:
+        unit = search.decomposed.canonical.unit
+        return cls(search.mu.value, search.tolerance, unit, len(search.decomposed.centres))
+
+
 @dataclass
 class _Tuner:
     """The search over mu and gamma for one problem; remembers what has been priced."""
@@ -213,7 +228,7 @@ class _Tuner:
     decomposer: Decomposer
     priced: list[tuple[float, float, float]] = field(default_factory=list)
     likely_mu: dict[float | None, float] = field(default_factory=dict)
-    prices: dict[float, tuple[float, float]] = field(default_factory=dict)
+    prices: dict[float, _Price] = field(default_factory=dict)
     kept: dict[float | None, _Search] = field(default_factory=dict)
 
     def tune(self, gamma: float | None) -> Tuned:
@@ -241,45 +256,55 @@ class _Tuner:
     def price(self, gamma: float, level: int) -> float:
         """The criterion at this gamma with its best mu on the grid; levels as in `march`."""
         exact = level == len(_ROUGH) or not self.problem.criterion.smooth
-        if gamma in self.prices:
-            value, tolerance = self.prices[gamma]
-            if tolerance <= _ACCEPT * self.likely_mu[gamma]:
-                return value
+        known = self.prices.get(gamma)
+        if known is not None:
+            enough = _ACCEPT * self.likely_mu[gamma]
+            if not exact:
+                enough = max(enough, self._allowed(known, _ROUGH[level], self.likely_mu[gamma]))
+            if known.tolerance <= enough:
+                return known.value
         search = self._accurate(gamma)[0] if exact else self._rough(gamma, _ROUGH[level])
-        value = search.mu.value
+        price = self.prices[gamma] = _Price.of(search)
         log.log(
-            logging.DEBUG if gamma in self.prices else logging.INFO,
+            logging.INFO if known is None else logging.DEBUG,
             "gamma %.4g: %s %.6g at mu %.4g (%s, rank %d)",
             gamma,
             self.problem.criterion.name,
-            value,
+            price.value,
             self.likely_mu[gamma],
             search.decomposed.method,
             search.decomposed.canonical.rank,
         )
-        self.prices[gamma] = value, search.tolerance
         self._keep(gamma, search)
-        return value
+        return price.value
 
     def _rough(self, gamma: float, share: float) -> _Search:
         """A search that leaves out little at the mu that it finds: a mean of ``share`` of it."""
-        design = self.problem.design
-        share *= design.weights.total
-        # What is left out of K W K is no multiple of I: the coefficients penalty stays strict.
-        loose = _loose_budget if design.penalty == "rkhs" else _rough_budget
         # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
         wider = max((g for g in self.likely_mu if g is not None and g < gamma), default=None)
         guess = self.mu if self.mu is not None else self.likely_mu.get(wider, np.inf)
         guess, last = self.likely_mu.get(gamma, guess), np.inf
         while True:
-            search = self._search(gamma, _rough_budget(share, guess), loose(share, guess))
+            search = self._search(gamma, *self._budgets(share, guess))
             mu = self.likely_mu[gamma] = search.mu.best_mu
-            many = basis.many(len(search.decomposed.centres), design.gram)
-            allowed = (loose if many else _rough_budget)(share, mu)
-            enough = allowed(search.decomposed.canonical.unit)
+            enough = self._allowed(_Price.of(search), share, mu)
             if search.tolerance <= enough or search.tolerance >= last:
                 return search
             guess, last = 0.5 * mu, search.tolerance
+
+    def _budgets(self, share: float, mu: float) -> tuple[Budget, Budget]:
+        """Trace that a rough factorisation may leave out, and one of many directions."""
+        design = self.problem.design
+        strict = _rough_budget(share * design.weights.total, mu)
+        # What is left out of K W K is no multiple of I: the coefficients penalty stays strict.
+        if design.penalty != "rkhs":
+            return strict, strict
+        return strict, _loose_budget(share * design.weights.total, mu)
+
+    def _allowed(self, price: _Price, share: float, mu: float) -> float:
+        """Trace that a factorisation with so many centres may leave out."""
+        many = basis.many(price.centres, self.problem.design.gram)
+        return self._budgets(share, mu)[many](price.unit)
 
     def _accurate(self, gamma: float | None) -> tuple[_Search, float, float, Status]:
         """A search that is accurate at the mu that it finds; with that mu, its value and status."""
