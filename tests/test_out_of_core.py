@@ -93,7 +93,7 @@ def test_mapped_data_are_those_in_memory(file, tmp_path, small_parts):
         for name in here.X.columns:
             left, right = (X[name].astype(object).fillna("").tolist() for X in (here.X, there.X))
             assert left == right
-        prepare = preparation(here.numbers, here.texts, len(here.y))
+        prepare = preparation(here.X, len(here.y))
         for rows in (None, np.arange(5, 280)):
             some = here.X if rows is None else here.X.iloc[rows]
             truth = clone(prepare).fit(some)
@@ -107,7 +107,7 @@ def test_mapped_data_are_those_in_memory(file, tmp_path, small_parts):
 def test_a_column_of_rare_levels_alone_is_one_feature():
     levels = [f"a{k}" for k in range(150)] * 2
     X = pd.DataFrame({"t": pd.Categorical(levels), "u": pd.Categorical(["p", "q"] * 150)})
-    prepare = preparation([], ["t", "u"], 1000)
+    prepare = preparation(X, 1000)
     truth = clone(prepare).fit(X.astype(object))
     found = fit_in_parts(prepare, X, None)
     assert found.get_feature_names_out().tolist() == truth.get_feature_names_out().tolist()

@@ -94,7 +94,7 @@ def fit_table(
         file = open_table(path, text=text, encoding=encoding)
         keep = tuple(file.names)
         data = _map(folder, file, Asked(path, target, tuple(left_out), keep, tuple(text), encoding))
-        prepare = preparation(data.numbers, data.texts, len(data.y))
+        prepare = preparation(data.X, len(data.y))
         prepared = Prepared.of(prepare, data)
         fitted = prepared.fit(clone(classifier), data.y)
         return Pipeline([("prepare", prepared.prepare), ("classify", fitted)])

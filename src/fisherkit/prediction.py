@@ -92,11 +92,12 @@ class Predictions:
     def _answers(self, X: pd.DataFrame) -> dict[str, Any]:
         model = self.file.model
         classes = [str(label) for label in model.classes_]
-        answers: dict[str, Any] = {"predicted": model.predict(X)}
-        p = model.predict_proba(X)
+        features = model[:-1].transform(X)
+        answers: dict[str, Any] = {"predicted": model[-1].predict(features)}
+        p = model[-1].predict_proba(features)
         answers |= {f"p_{label}": p[:, k] for k, label in enumerate(classes)}
         if self.confidence is not None:
-            members = model[-1].predict_set(model[:-1].transform(X), self.confidence)
+            members = model[-1].predict_set(features, self.confidence)
             answers["set"] = ["|".join(np.asarray(classes)[row]) for row in members]
         return answers
 

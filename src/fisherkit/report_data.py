@@ -11,6 +11,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.influence import influences
 from fisherkit.inspection import doubts
+from fisherkit.preparation import names_of
 from fisherkit.report_blocks import Block, number, percent, rows_table, section, text
 from fisherkit.ridge import Ridge
 from fisherkit.training import Training
@@ -198,7 +199,7 @@ def _preparation(training: Training) -> list[Block]:
             groups.append([_steps(step), "all"])
             continue
         for _, transformer, columns in step.transformers_:
-            names = [str(c) for c in columns]
+            names = names_of(columns, training.X.columns)
             if names and transformer != "drop":
                 more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
                 groups.append([_steps(transformer), ", ".join(names[:12]) + more])

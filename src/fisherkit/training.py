@@ -146,7 +146,7 @@ def train(
     if data.workspace is not None:
         options["max_memory"] = options.get("max_memory") or BUDGET
     recipe = Recipe.of(method, len(data.y), seed=seed, **options)
-    prepare = preparation(data.numbers, data.texts, len(data.y))
+    prepare = preparation(data.X, len(data.y))
     others, checked = None, None
     if test is not None:
         others = _TestFile.checked(data, test, encoding)
@@ -196,7 +196,7 @@ def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     569
     """
     log.info("fitting, and leaving out each of %d rows", len(data.y))
-    features = preparation(data.numbers, data.texts, len(data.y)).fit_transform(data.X)
+    features = preparation(data.X, len(data.y)).fit_transform(data.X)
     recipe = Recipe.of("fisher", len(data.y), seed=seed).settled(features, data.y)
     model = recipe.build().fit(features, data.y)
     influence = len(data.y) <= _INFLUENCE_ROWS
@@ -240,9 +240,9 @@ def _predicted(
     p = np.zeros((len(rows), len(classes)))
     seen = np.searchsorted(classes, model.classes_)
     for part in row_parts(rows, model[-1].n_features_in_):
-        X = in_memory(data.X.iloc[rows[part]])
-        predicted[part] = model.predict(X)
-        p[part, seen] = model.predict_proba(X)
+        features = model[:-1].transform(in_memory(data.X.iloc[rows[part]]))
+        predicted[part] = model[-1].predict(features)
+        p[part, seen] = model[-1].predict_proba(features)
     return predicted, p
 
 
@@ -316,8 +316,9 @@ class _TestFile:
         y, predicted, p = [], [], []
         for X, labels in self.parts():
             if len(labels):
+                features = model[:-1].transform(X)
                 y.append(labels)
-                predicted.append(model.predict(X))
-                p.append(model.predict_proba(X))
+                predicted.append(model[-1].predict(features))
+                p.append(model[-1].predict_proba(features))
         how = f"{self.rows} rows of {self.file.path}"
         return HeldOut(how, *(np.concatenate(values) for values in (y, predicted, p)))

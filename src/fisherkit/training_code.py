@@ -6,6 +6,7 @@ import pprint
 from collections.abc import Sequence
 from typing import Any
 
+from fisherkit.preparation import MOST_NAMES
 from fisherkit.recipes import Recipe
 
 READ_EXAMPLE = """\
@@ -13,8 +14,7 @@ bunch = load_breast_cancer(as_frame=True)
 X, y = bunch.data, bunch.target_names[bunch.target]
 """
 
-_MOST_NAMES = 100  # columns that are listed by name
-
+_POSITIONS = "X.columns.get_indexer(X.select_dtypes({}).columns)"
 _NUMBER = """\
 number = Pipeline([("impute", SimpleImputer(strategy="median")), ("scale", StandardScaler())])
 """
@@ -58,14 +58,14 @@ def program(
     reading: str, numbers: Sequence[str], texts: Sequence[str], rare: int, recipe: Recipe
 ) -> str:
     """The whole program; it leaves the fitted pipeline in ``model``."""
-    many = len(numbers) + len(texts) > _MOST_NAMES
+    many = len(numbers) + len(texts) > MOST_NAMES  # then by position
     preparations, steps = [], []
     if numbers:
-        columns = 'list(X.select_dtypes("number").columns)' if many else _listed(numbers)
+        columns = _POSITIONS.format('"number"') if many else _listed(numbers)
         preparations.append(f"numbers = {columns}\n{_NUMBER}")
         steps.append('("number", number, numbers)')
     if texts:
-        columns = 'list(X.select_dtypes(exclude="number").columns)' if many else _listed(texts)
+        columns = _POSITIONS.format('exclude="number"') if many else _listed(texts)
         preparations.append(f"texts = {columns}\n{_TEXT.format(rare=rare)}")
         steps.append('("text", text, texts)')
     prepare = f"prepare = ColumnTransformer([{', '.join(steps)}])\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
         "source": training.source,
         "method": training.method,
         "classes": [_plain(label) for label in training.model.classes_],
-        "columns": [asdict(column) for column in Column.all_of(training.X)],
+        "columns": [vars(column) for column in Column.all_of(training.X)],
         "asked_text": list(training.asked_text),
         "rows_sha256": _fingerprint(training.X, training.y),
         "code": training.code,
