@@ -54,6 +54,7 @@ def fit_table(
     classifier: Any,
     *,
     left_out: Sequence[str] = (),
+    keep: Sequence[str] | None = None,
     text: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Pipeline:
@@ -68,7 +69,9 @@ def fit_table(
     classifier : KernelFisherClassifier
         Not fitted; its ``max_memory`` bounds the fit.
     left_out : names of columns to leave out
-        All others are used, also those that look like identifiers.
+    keep : names of columns to use although they look like identifiers, or None
+        ``None`` uses all columns that are not ``left_out``. Otherwise those that say nothing are
+        left out too, as ``fisherkit fit`` does.
     text : names of columns that are text although they look like numbers
     encoding : str
 
@@ -92,8 +95,8 @@ def fit_table(
     """
     with workspace() as folder:
         file = open_table(path, text=text, encoding=encoding)
-        keep = tuple(file.names)
-        data = _map(folder, file, Asked(path, target, tuple(left_out), keep, tuple(text), encoding))
+        kept = tuple(file.names if keep is None else keep)
+        data = _map(folder, file, Asked(path, target, tuple(left_out), kept, tuple(text), encoding))
         prepare = preparation(data.X, len(data.y))
         prepared = Prepared.of(prepare, data)
         fitted = prepared.fit(clone(classifier), data.y)

@@ -177,9 +177,8 @@ def train(
 
 def _code(data: Data, recipe: Recipe) -> str:
     if data.workspace is not None:
-        return training_code.out_of_core_program(
-            data.source, data.target, data.left_out, data.asked_text, data.encoding, recipe
-        )
+        assert data.asked is not None
+        return training_code.out_of_core_program(data.asked, data.left_out, recipe)
     rare = rare_below(len(data.y))
     return training_code.program(data.reading, data.numbers, data.texts, rare, recipe)
 

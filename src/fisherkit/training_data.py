@@ -76,9 +76,9 @@ class Asked:
 class Data:
     """Rows to train on, and how they were read.
 
-    ``left_out`` are columns that are not used, ``asked_text`` those that were to be text. X is in
-    memory, or in files of the folder ``workspace``, which holds what else a fit needs (see
-    `fisherkit.out_of_core`).
+    ``left_out`` are columns that are not used, ``asked`` is what the user said, if there is a
+    file. X is in memory, or in files of the folder ``workspace``, which holds what else a fit
+    needs (see `fisherkit.out_of_core`).
     """
 
     X: pd.DataFrame
@@ -88,9 +88,13 @@ class Data:
     reading: str
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
-    asked_text: tuple[str, ...] = ()
-    encoding: str = "utf-8"
+    asked: Asked | None = None
     workspace: Path | None = None
+
+    @property
+    def asked_text(self) -> tuple[str, ...]:
+        """Columns that were to be text."""
+        return () if self.asked is None else self.asked.text
 
     @property
     def numbers(self) -> list[str]:
@@ -182,14 +186,10 @@ def data_of(
     if X.shape[1] == 0:
         raise TableError(f"{path} has no column to predict {target!r} from.")
     left_out = (*asked.drop, *unused, *unread)
-    reading = training_code.read_file(
-        path, asked.text, asked.encoding, target, left_out, conversion
-    )
+    reading = training_code.read_file(asked, left_out, conversion)
     notes += [*remarks, *_many_numbers(y, target), *_imbalance(y)]
-    return Data(
-        *(X, y, target, str(path), reading, left_out, tuple(notes), asked.text, asked.encoding),
-        workspace=workspace,
-    )
+    said = tuple(notes)
+    return Data(X, y, target, str(path), reading, left_out, said, asked, workspace)
 
 
 def _labels(values: pd.Series, path: Any) -> tuple[np.ndarray, str]:
@@ -278,7 +278,8 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> dict[str, tuple[st
             why[name] = f"its value is always {column.iloc[0]!r}", constant_too
         elif distinct == len(column) and not few:
             why[name] = _OWN_TEXT, _OWN_TEXT
-    return {str(name): why[name] for name in features.columns if name in why and name not in keep}
+    kept = set(keep)
+    return {str(name): why[name] for name in features.columns if name in why and name not in kept}
 
 
 def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
