@@ -31,6 +31,7 @@ SMALL = "750KB"  # a fit of 300 rows in blocks
 def small_parts(monkeypatch):
     """Parts of few rows, and blocks for few rows."""
     monkeypatch.setattr(tables, "_PART_CELLS", 200)
+    monkeypatch.setattr(tables, "_PART_ROWS", (16, 1 << 16))
     monkeypatch.setattr(frames, "_CELLS", 500)
     monkeypatch.setattr(recipes, "_EXACT_ROWS", 50)
     monkeypatch.setattr(recipes, "WIDTH_ROWS", 150)
@@ -150,6 +151,7 @@ def test_predict_inspect_and_report_of_a_model_fitted_out_of_core(tmp_path, smal
     assert not list(temporary.iterdir())
     done("report", model, path, "-o", tmp_path / "later.html")
     assert (tmp_path / "later.html").read_text() == page.read_text()
+    assert "none: label sets need the training rows" in page.read_text()
     assert "fit_table" in done("inspect", model, "--code").stdout
     answers = done("predict", model, other, "-o", tmp_path / "out.csv")
     assert f"of {ROWS} rows with a label" in answers.stderr

@@ -45,7 +45,7 @@ def replaced(table: pd.DataFrame, changed: dict[str, pd.Series]) -> pd.DataFrame
         return table
     rest = table.loc[:, ~table.columns.isin(list(changed))]
     both = pd.concat([rest, pd.DataFrame(changed, index=table.index)], axis=1)
-    return both[list(table.columns)].copy()  # one block for each type again
+    return both[list(table.columns)]
 
 
 def moments(values: pd.Series) -> bool:

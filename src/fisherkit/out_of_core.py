@@ -28,10 +28,11 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
+from fisherkit.asked import Asked
 from fisherkit.frames import TableError, moments, number_mask, row_parts
 from fisherkit.preparation import fit_in_parts, preparation, transformed
 from fisherkit.tables import TableFile, open_table
-from fisherkit.training_data import Asked, Data, data_of, refuse_dates
+from fisherkit.training_data import Data, data_of, refuse_dates
 
 BUDGET = "128MB"  # of the fit itself, unless asked otherwise
 

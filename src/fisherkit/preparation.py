@@ -24,7 +24,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fisherkit.frames import level_counts, number_mask, row_parts
+from fisherkit.frames import level_counts, number_mask, replaced, row_parts
 
 MISSING_LEVEL = "missing"
 MOST_NAMES = 100  # columns that are given by name
@@ -108,7 +108,8 @@ def transformed(
 def in_memory(part: pd.DataFrame) -> pd.DataFrame:
     """Some rows of a mapped table with texts as texts, not as places in a list of levels."""
     coded = part.columns[part.dtypes == "category"]
-    return part.assign(**{str(name): part[name].astype(object) for name in coded})
+    texts = {str(name): part[name].astype(object) for name in coded}
+    return replaced(part, texts).copy()  # one block for each type, not for each column
 
 
 def _parts(X: pd.DataFrame, rows: np.ndarray | None, columns: int) -> Iterator[pd.DataFrame]:

@@ -90,6 +90,12 @@ WORDS = (
         "Centres are the training rows whose kernels make up the model. The rank is how many "
         "independent directions the fit has to work with.",
     ),
+    (
+        "Label set",
+        "The labels that may well be true of a row: one, several or none. At a confidence of 90 %, "
+        "the sets of nine in ten new rows hold the true label, if these are like the training "
+        "rows.",
+    ),
     ("ROC curve", "Hits against false alarms, for every threshold at once."),
     (
         "Precision and recall",
@@ -161,7 +167,8 @@ def data(training: Training) -> dict[str, Any]:
         columns["note"] = f"The first {_COLUMNS} of {X.shape[1]:,} columns."
     return section(
         "The data",
-        f"{X.shape[0]:,} training rows and {X.shape[1]:,} columns from {training.source}.",
+        f"{X.shape[0]:,} training rows and {X.shape[1]:,} column{'s' * (X.shape[1] != 1)} from "
+        f"{training.source}.",
         shares,
         columns,
         *_preparation(training),

@@ -30,6 +30,7 @@ from fisherkit.out_of_core import BUDGET, Prepared, map_data, workspace
 from fisherkit.preparation import in_memory, preparation, rare_below
 from fisherkit.recipes import Recipe, part_of
 from fisherkit.tables import Column, TableFile, match, open_table
+from fisherkit.terminal import counted
 from fisherkit.training_data import Data, example, read_data
 
 __all__ = ["doubtful", "example", "read_data", "train"]
@@ -256,8 +257,9 @@ def _cross_validate(data: Data, prepare: Any, recipe: Recipe, seed: int) -> Held
     for number, (rows, others) in enumerate(folds.split(data.X, data.y), 1):
         if len(np.unique(data.y[rows])) < 2:
             raise TableError(
-                f"{data.source}: with {counts.min()} rows of {str(classes[counts.argmin()])!r} "
-                "there are folds of one class alone. Use --held-out none, or more rows."
+                f"{data.source}: with {counted(int(counts.min()), 'row')} of "
+                f"{str(classes[counts.argmin()])!r} there are folds of one class alone. Use "
+                "--held-out none, or more rows."
             )
         log.info("fold %d of %d", number, n_folds)
         model = _fit(prepare, recipe, data, rows).model
@@ -319,5 +321,5 @@ class _TestFile:
                 y.append(labels)
                 predicted.append(model[-1].predict(features))
                 p.append(model[-1].predict_proba(features))
-        how = f"{self.rows} rows of {self.file.path}"
+        how = f"{counted(self.rows, 'row')} of {self.file.path}"
         return HeldOut(how, *(np.concatenate(values) for values in (y, predicted, p)))

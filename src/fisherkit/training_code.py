@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pprint
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from fisherkit.asked import Asked
 from fisherkit.preparation import MOST_NAMES
 from fisherkit.recipes import Recipe
-
-if TYPE_CHECKING:
-    from fisherkit.training_data import Asked
 
 READ_EXAMPLE = """\
 bunch = load_breast_cancer(as_frame=True)

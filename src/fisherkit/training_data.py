@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 from fisherkit import training_code
+from fisherkit.asked import Asked
 from fisherkit.frames import (
     TableError,
     column_parts,
@@ -24,6 +23,7 @@ from fisherkit.frames import (
     texts,
 )
 from fisherkit.tables import date_columns, read_table, stray_text
+from fisherkit.terminal import counted
 
 EXAMPLE = "breast cancer (embedded example)"
 EXAMPLE_TARGET = "diagnosis"
@@ -35,41 +35,6 @@ _FEW_ROWS = 20  # below, nothing is said about columns that look like identifier
 _IMBALANCED = 0.1
 _OWN_TEXT = "every row has a text of its own, as identifiers do"
 _NOTES = 3  # columns left out for one reason that have a note each
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a user says of the columns of a file.
-
-    ``target`` are the labels, ``drop`` is to be left out, ``keep`` to be used although it looks
-    like row numbers, ``text`` to be text although it looks like numbers.
-    """
-
-    path: Any
-    target: str | None
-    drop: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    encoding: str = "utf-8"
-
-    def check(self, names: list[str]) -> str:
-        """The target, if the table with these columns has it and everything else named."""
-        named = [("--target", self.target)] if self.target is not None else []
-        options = {"--drop": self.drop, "--keep": self.keep, "--text": self.text}
-        named += [(option, name) for option, some in options.items() for name in some]
-        known = set(names)
-        for option, name in named:
-            if name not in known:
-                raise TableError(
-                    f"{self.path} has no column {name!r} ({option}); its columns are "
-                    f"{quoted(names)}.{_meant(name, names)}"
-                )
-        if self.target is None:
-            raise TableError(
-                f"Which column of {self.path} is to be predicted? Name it with --target; the "
-                f"columns are {quoted(names)}."
-            )
-        return self.target
 
 
 @dataclass(frozen=True)
@@ -174,7 +139,7 @@ def data_of(
     path, target = asked.path, str(asked.target)
     notes = []
     if unlabelled:
-        left = "1 row" if unlabelled == 1 else f"{unlabelled} rows"
+        left = counted(unlabelled, "row")
         notes.append(f"{left} without a value in {target!r} left out.")
     y, conversion = _labels(table[target], path)
     features = table.drop(columns=[target, *(name for name in asked.drop if name in table)])
@@ -294,13 +259,6 @@ def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
         else:
             found += [f"column {name!r} was left out: {why[name][0]}." for name in names]
     return found
-
-
-def _meant(name: str, names: Iterable[str]) -> str:
-    """A question, if a column has nearly that name."""
-    lower = {str(other).lower(): other for other in names}
-    found = get_close_matches(name.lower(), lower, n=1)
-    return f" Do you mean {lower[found[0]]!r}?" if found else ""
 
 
 def _many_numbers(y: np.ndarray, target: str) -> list[str]:

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from fisherkit import model_files
+from fisherkit.asked import Asked
 from fisherkit.frames import TableError, number_mask, row_parts
 from fisherkit.model_files import ModelFile, ModelFileError
 from fisherkit.out_of_core import Prepared, map_table
 from fisherkit.tables import Column, TableFile, match, open_table
 from fisherkit.training import HeldOut, Training
-from fisherkit.training_data import EXAMPLE, Asked, example
+from fisherkit.training_data import EXAMPLE, example
 
 NO_TABLE = (
     "The model file was saved from Python and does not say which table it was trained on; load it "
