@@ -202,6 +202,13 @@ def test_sparse_models_are_small():
         (BayesianFisherClassifier(probability="noise_model"), "noise_model"),
         (KernelRidgeCV(gamma=0.1), "not a classifier"),
         (make_pipeline(VarianceThreshold(), KernelFisherClassifier(gamma=0.1)), "Variance"),
+        (
+            make_pipeline(
+                ColumnTransformer([("some", StandardScaler(), [0, 1])]),
+                KernelFisherClassifier(gamma=0.1),
+            ),
+            "have no names",
+        ),
     ],
 )
 def test_what_has_no_graph_is_refused(model, said):
