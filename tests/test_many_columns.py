@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fisherkit import report
+from fisherkit import KernelFisherClassifier, _array, report
 from fisherkit.cli import app
 from fisherkit.frames import number_mask, replaced
+from fisherkit.kernels import Kernel
 from fisherkit.model_files import load
 from fisherkit.out_of_core import workspace
 from fisherkit.preparation import (
@@ -157,3 +158,14 @@ def test_columns_are_replaced_in_place():
     truth = table.assign(**changed)
     pd.testing.assert_frame_equal(replaced(table, changed), truth)
     assert replaced(table, {}) is table
+
+
+def test_blocks_of_long_rows_are_as_high_as_the_centres(monkeypatch):
+    """Every block goes through all centres: blocks of single rows would copy them every time."""
+    X = np.random.RandomState(0).normal(size=(90, 50))
+    model = KernelFisherClassifier(gamma=0.01).fit(X[:30], X[:30, 0] > 0)
+    truth, calls, block = model.decision_function(X), [], Kernel.block
+    monkeypatch.setattr(_array, "BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr(Kernel, "block", lambda *given: calls.append(1) or block(*given))
+    np.testing.assert_allclose(model.decision_function(X), truth, rtol=1e-12, atol=1e-12)
+    assert len(calls) == 3
