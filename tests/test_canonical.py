@@ -387,7 +387,7 @@ def test_the_thin_form_holds_no_square_array(penalty, bias):
 @each_bias
 def test_the_full_form_peaks_at_1_3_matrices_beyond_the_gram_matrix(bias, monkeypatch):
     n = 400
-    monkeypatch.setattr(_array, "_BLOCK_ELEMENTS", 8 * n)
+    monkeypatch.setattr(_array, "BLOCK_ELEMENTS", 8 * n)
     K, weights = Gram(data(n), Kernel("rbf", gamma=1.0)).full(), weights_of(n, False)
     tracemalloc.start()
     try:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -368,8 +369,8 @@ def test_every_exit_code_is_documented():
     page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
     table = page.split("Exit codes:")[1].split("##")[0]
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
-    used = (cli.WRONG_USE, cli.WRONG_TABLE, cli.WRONG_MODEL, cli.MISSING_EXTRA, cli.INTERRUPTED)
-    assert codes == {0, 1, *used}
+    used = (cli.WRONG_USE, cli.WRONG_TABLE, cli.WRONG_MODEL, cli.MISSING_EXTRA)
+    assert codes == {0, 1, *used, cli.INTERRUPTED, cli.NOT_READ}
     assert all(f"{code} " in done("--help").stdout for code in codes)
 
 
@@ -379,6 +380,33 @@ def test_an_interrupt_ends_with_code_130(monkeypatch):
 
     monkeypatch.setattr("fisherkit.training.train", interrupt)
     assert "interrupted" in refused(130, "fit", "-q")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closed pipes are signals of Unix")
+@pytest.mark.parametrize("words", [("inspect",), ("predict", "-q")], ids=["table", "csv"])
+def test_a_closed_pipe_ends_quietly_with_code_141(folder, model, words):
+    """As if the signal had ended it: `fisherkit predict ... | head -3`."""
+    command, *options = words
+    rows = [str(folder / "new.csv")] if command == "predict" else []
+    code = "from fisherkit.cli import app; app()"
+    arguments = [sys.executable, "-c", code, command, str(model), *rows, *options]
+    read, write = os.pipe()
+    os.close(read)  # the reader has left
+    ran = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (cli.NOT_READ, "")
+
+
+def test_one_is_no_plural(folder, tmp_path):
+    one, model = tmp_path / "one.csv", tmp_path / "one.fisherkit"
+    table = pd.read_csv(folder / "train.csv")[["petal length", "kind"]]
+    table.to_csv(tmp_path / "train.csv", index=False)
+    table.iloc[:1].to_csv(one, index=False)
+    fit = ("fit", tmp_path / "train.csv", "-t", "kind", "--test", one, "--model", model)
+    shown = done(*fit).stdout
+    assert "75 rows, 1 column\n" in re.sub(" +\n", "\n", shown)
+    assert "of 1 row (" in shown and "; 1 row of" in shown
+    assert "of 1 row with a label" in done("predict", model, one).stderr
 
 
 def test_markup_in_names_is_shown_as_it_is(tmp_path):

@@ -208,7 +208,7 @@ def test_features_without_information_leave_the_class_shares():
 
 def test_threads_change_rounding_only(data, monkeypatch):
     X, y = data
-    monkeypatch.setattr("fisherkit._array._BLOCK_ELEMENTS", 5000)  # several parts
+    monkeypatch.setattr("fisherkit._array.BLOCK_ELEMENTS", 5000)  # several parts
     one = committee(max_memory=2_000_000).fit(X, y)
     for module in ("rows", "committee_rows"):
         monkeypatch.setattr(f"fisherkit.{module}.blas_threads", lambda: 3)
@@ -221,7 +221,7 @@ def test_threads_change_rounding_only(data, monkeypatch):
 def test_ctrl_c_while_members_are_calibrated_leaves_nothing_that_predicts(data, monkeypatch):
     X, y = data
     before, once = threading.enumerate(), threading.Semaphore(1)
-    monkeypatch.setattr("fisherkit._array._BLOCK_ELEMENTS", 5000)
+    monkeypatch.setattr("fisherkit._array.BLOCK_ELEMENTS", 5000)
     for module in ("rows", "committee_rows"):
         monkeypatch.setattr(f"fisherkit.{module}.blas_threads", lambda: 2)
     sums = likelihood._logit_sums

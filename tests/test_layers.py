@@ -30,7 +30,15 @@ LAYERS = [
     ],
     [
         *("generators", "fetch", "datasets", "loo_plots", "plots", "tables", "recipes"),
-        *("frames", "text_files", "columnar_files", "training_data", "preparation", "out_of_core"),
+        *(
+            "frames",
+            "asked",
+            "text_files",
+            "columnar_files",
+            "training_data",
+            "preparation",
+            "out_of_core",
+        ),
         *("training", "training_code", "training_files", "model_files", "prediction"),
         *("onnx_graph", "onnx_export", "console", "terminal"),
         *("report", "report_blocks", "report_scores", "report_quality", "report_model"),

@@ -145,8 +145,9 @@ def as_inputs(X):
     }
 
 
+@pytest.mark.parametrize("columns", [(["age", "weight"], ["town", "sex"]), ([0, 1], [2, 3])])
 @pytest.mark.parametrize("rare", [None, 2, 12])
-def test_columns_with_missing_rare_and_unseen_values(rare):
+def test_columns_with_missing_rare_and_unseen_values(rare, columns):
     X = table()
     y = np.where(X["weight"] + 5 * (X["sex"] == "m") > 72, "b", "a")
     number = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
@@ -154,9 +155,8 @@ def test_columns_with_missing_rare_and_unseen_values(rare):
         min_frequency=rare, handle_unknown="infrequent_if_exist", sparse_output=False
     )
     text = make_pipeline(SimpleImputer(strategy="constant", fill_value="missing"), encode)
-    prepare = ColumnTransformer(
-        [("number", number, ["age", "weight"]), ("text", text, ["town", "sex"])]
-    )
+    numbers, texts = columns
+    prepare = ColumnTransformer([("number", number, numbers), ("text", text, texts)])
     model = make_pipeline(prepare, KernelFisherClassifier(gamma=0.1)).fit(X, y)
     new = table(seed=1)
     new.loc[:3, "town"] = "Nirgends"
@@ -202,6 +202,13 @@ def test_sparse_models_are_small():
         (BayesianFisherClassifier(probability="noise_model"), "noise_model"),
         (KernelRidgeCV(gamma=0.1), "not a classifier"),
         (make_pipeline(VarianceThreshold(), KernelFisherClassifier(gamma=0.1)), "Variance"),
+        (
+            make_pipeline(
+                ColumnTransformer([("some", StandardScaler(), [0, 1])]),
+                KernelFisherClassifier(gamma=0.1),
+            ),
+            "have no names",
+        ),
     ],
 )
 def test_what_has_no_graph_is_refused(model, said):

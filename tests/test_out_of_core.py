@@ -31,6 +31,7 @@ SMALL = "750KB"  # a fit of 300 rows in blocks
 def small_parts(monkeypatch):
     """Parts of few rows, and blocks for few rows."""
     monkeypatch.setattr(tables, "_PART_CELLS", 200)
+    monkeypatch.setattr(tables, "_PART_ROWS", (16, 1 << 16))
     monkeypatch.setattr(frames, "_CELLS", 500)
     monkeypatch.setattr(recipes, "_EXACT_ROWS", 50)
     monkeypatch.setattr(recipes, "WIDTH_ROWS", 150)
@@ -93,7 +94,7 @@ def test_mapped_data_are_those_in_memory(file, tmp_path, small_parts):
         for name in here.X.columns:
             left, right = (X[name].astype(object).fillna("").tolist() for X in (here.X, there.X))
             assert left == right
-        prepare = preparation(here.numbers, here.texts, len(here.y))
+        prepare = preparation(here.X, len(here.y))
         for rows in (None, np.arange(5, 280)):
             some = here.X if rows is None else here.X.iloc[rows]
             truth = clone(prepare).fit(some)
@@ -107,7 +108,7 @@ def test_mapped_data_are_those_in_memory(file, tmp_path, small_parts):
 def test_a_column_of_rare_levels_alone_is_one_feature():
     levels = [f"a{k}" for k in range(150)] * 2
     X = pd.DataFrame({"t": pd.Categorical(levels), "u": pd.Categorical(["p", "q"] * 150)})
-    prepare = preparation([], ["t", "u"], 1000)
+    prepare = preparation(X, 1000)
     truth = clone(prepare).fit(X.astype(object))
     found = fit_in_parts(prepare, X, None)
     assert found.get_feature_names_out().tolist() == truth.get_feature_names_out().tolist()
@@ -150,6 +151,7 @@ def test_predict_inspect_and_report_of_a_model_fitted_out_of_core(tmp_path, smal
     assert not list(temporary.iterdir())
     done("report", model, path, "-o", tmp_path / "later.html")
     assert (tmp_path / "later.html").read_text() == page.read_text()
+    assert "none: label sets need the training rows" in page.read_text()
     assert "fit_table" in done("inspect", model, "--code").stdout
     answers = done("predict", model, other, "-o", tmp_path / "out.csv")
     assert f"of {ROWS} rows with a label" in answers.stderr

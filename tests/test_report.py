@@ -157,6 +157,12 @@ def test_cross_validated_methods_do_not_claim_leave_one_out():
     assert any(card["label"] == "Cross-validation error, after selection" for card in cards)
 
 
+@pytest.mark.parametrize(("name", "said"), [("fisher", "yes: "), ("sparse", "none: Sparse")])
+def test_label_sets_are_explained(name, said):
+    facts = dict(blocks(describe(train(name)), "facts")[0]["rows"])
+    assert facts["Label sets"].startswith(said)
+
+
 def test_a_training_without_held_out_rows_says_so():
     page = describe(train(held_out=False))
     assert any("No rows were held out" in block["text"] for block in blocks(page, "text"))

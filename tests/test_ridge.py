@@ -98,7 +98,7 @@ def test_block_sizes_change_results_by_rounding_only(centres, bias, folds, monke
     plain = path_of(bias, True, centres)
     held_out = plain.held_out(MUS, folds)
     derivatives = plain.held_out_derivatives(0.2, folds)
-    monkeypatch.setattr(_array, "_BLOCK_ELEMENTS", 7)
+    monkeypatch.setattr(_array, "BLOCK_ELEMENTS", 7)
     blocked = path_of(bias, True, centres)
     assert gap(blocked.held_out(MUS, folds), held_out) < 1e-11
     for one, other in zip(blocked.held_out_derivatives(0.2, folds), derivatives, strict=True):
@@ -111,7 +111,7 @@ def test_block_sizes_change_the_cholesky_fit_by_rounding_only(bias, monkeypatch)
         return solve(GRAM.full(), Y, weights_of(True), bias=bias, penalty="rkhs", mu=0.2)[0]
 
     plain = fit()
-    monkeypatch.setattr(_array, "_BLOCK_ELEMENTS", 7)
+    monkeypatch.setattr(_array, "BLOCK_ELEMENTS", 7)
     blocked = fit()
     assert gap(blocked.coef, plain.coef) < 1e-12
     assert gap(blocked.resolvent.B, plain.resolvent.B) < 1e-12

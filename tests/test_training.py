@@ -189,6 +189,8 @@ def test_a_name_that_is_nearly_that_of_a_column_is_asked_about(saved):
         read_data(path, "labels")
     with pytest.raises(TableError, match=r"\(--drop\); .* Do you mean 'age'\?$"):
         read_data(path, "label", drop=("Age",))
+    with pytest.raises(TableError, match=r"Do you mean 'children'\?$"):
+        read_data(path, "ren")
     with pytest.raises(TableError, match=r"[^?]$"):
         read_data(path, "nix")
 

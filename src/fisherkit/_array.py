@@ -25,7 +25,7 @@ _SMALL_MATRIX = 2048  # rows up to which memory does not matter
 _SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is faster
 _UNKNOWN_MEMORY = 4 << 30  # bytes taken to be free where the system does not say
 _GRAM_LEAF = 1280  # columns of the smallest product in a symmetric one
-_BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
+BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
 def namespace(*arrays: Array) -> Any:
@@ -118,7 +118,7 @@ def eps(x: Array) -> float:
 
 def row_blocks(n_rows: int, row_length: int, elements: int | None = None) -> Iterator[slice]:
     """Slices over ``n_rows`` such that a block holds about ``elements`` numbers (cache-sized)."""
-    step = max(1, min(n_rows, (elements or _BLOCK_ELEMENTS) // max(1, row_length)))
+    step = max(1, min(n_rows, (elements or BLOCK_ELEMENTS) // max(1, row_length)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 

@@ -6,7 +6,7 @@ results to standard output.
 
 Exit codes: 0 done; 1 unexpected (a fault of fisherkit); 2 wrong command line, or a file that cannot
 be written; 3 a table that cannot be used; 4 a model file that cannot be used; 5 an extra is not
-installed; 130 interrupted.
+installed; 130 interrupted; 141 whoever was to read the output has left, as with ``| head``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from typing import Annotated, Any
 import typer
 
 from fisherkit.cli_reproduce import reproduce
-from fisherkit.terminal import printable
+from fisherkit.terminal import close_broken_pipes, printable
 
-WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA, INTERRUPTED = 2, 3, 4, 5, 130
+WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
+INTERRUPTED, NOT_READ = 130, 141  # as if the signals had ended it
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -103,7 +104,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 done, 1 unexpected, 2 wrong command line, 3 table cannot be used, "
-    "4 model file cannot be used, 5 an extra is missing, 130 interrupted."
+    "4 model file cannot be used, 5 an extra is missing, 130 interrupted, 141 output not read."
 )
 def main(
     show_version: Annotated[
@@ -456,12 +457,14 @@ def _failing() -> Iterator[None]:
     """Faults of what was given as one sentence and an exit code; others as they are."""
     try:
         yield
+        sys.stdout.flush()
     except ImportError as error:
         if "pip install" not in str(error):
             raise
         raise _stop(error, MISSING_EXTRA) from error
-    except BrokenPipeError:
-        raise  # whoever reads the output has read enough
+    except BrokenPipeError as error:
+        close_broken_pipes()
+        raise typer.Exit(NOT_READ) from error
     except OSError as error:
         raise _stop(f"{error.filename or 'file'}: {error.strerror or error}", WRONG_USE) from error
     except MemoryError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class ColumnarFile:
     def open(cls, path: Path, ending: str) -> ColumnarFile:
         """Read names and number of rows; a file that is no good raises `TableError`."""
         names, n_rows = _outline(path, ending)
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise TableError(f"{path}: column {twice[0]!r} occurs twice.")
         return cls(path, ending, names, n_rows)

@@ -29,7 +29,7 @@ from sklearn.metrics import log_loss
 
 from fisherkit import progress
 from fisherkit.kernels import length
-from fisherkit.terminal import printable
+from fisherkit.terminal import counted, printable
 from fisherkit.training import STAGES, Training
 
 _CONFIDENCE = 0.95
@@ -134,8 +134,8 @@ def show(summary: dict[str, Any]) -> None:
     more = len(counts) - _CLASSES
     classes = ", ".join(counts[:_CLASSES]) + (f" and {more} more" if more > 0 else "")
     add = grid.add_row
-    columns = f"{summary['columns']} column{'s' * (summary['columns'] != 1)}"
-    add("data", _plain(f"{summary['source']}: {summary['rows']} rows, {columns}"))
+    size = f"{counted(summary['rows'], 'row')}, {counted(summary['columns'], 'column')}"
+    add("data", _plain(f"{summary['source']}: {size}"))
     add("target", _plain(f"{summary['target']}: {classes}"))
     add("method", _plain(f"{summary['method']} ({summary['classifier']})"))
     for key, value in summary["chosen"].items():
@@ -149,7 +149,7 @@ def show(summary: dict[str, Any]) -> None:
     for note in summary["notes"]:
         add("note", _plain(note))
     add("time", f"{summary['seconds']:.2f} s")
-    Console(highlight=False).print(grid)
+    _Screen(highlight=False).print(grid)
 
 
 def show_columns(about: dict[str, Any]) -> None:
@@ -157,16 +157,17 @@ def show_columns(about: dict[str, Any]) -> None:
     table = Table("column", "kind", "missing", "values", box=None, padding=(0, 3, 0, 0))
     for column in about["columns"][:_SHOWN]:
         span = " to ".join(f"{value:.4g}" for value in column["values"])
-        values = span if column["kind"] == "number" else f"{span} levels"
+        text = column["kind"] == "text"
+        values = counted(int(column["values"][0]), "level") if text else span
         table.add_row(
             *map(_plain, (column["name"], column["kind"], str(column["missing"]), values))
         )
-    console = Console(highlight=False)
+    console = _Screen(highlight=False)
     console.print()
     console.print(table)
     hidden = len(about["columns"]) - _SHOWN
     if hidden > 0:
-        console.print(f"and {hidden} more columns")
+        console.print(f"and {counted(hidden, 'more column')}")
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     console.print()
     console.print(_plain(f"written with {versions}"))
@@ -178,7 +179,14 @@ def show_table(rows: Any) -> None:
     table = Table(*head, box=None, padding=(0, 3, 0, 0))
     for name, values in zip(rows.index, rows.itertuples(index=False), strict=True):
         table.add_row(_plain(str(name)), *(_plain(_word(value)) for value in values))
-    Console(highlight=False).print(table)
+    _Screen(highlight=False).print(table)
+
+
+class _Screen(Console):
+    """A console that leaves the end of a closed pipe to the command."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # called while the error is handled
 
 
 def _plain(words: str) -> Text:
@@ -195,7 +203,7 @@ def _word(value: Any) -> str:
 def _rate(found: dict[str, Any]) -> str:
     interval = found.get("interval")
     between = "" if interval is None else f" ({interval[0]:.2%} to {interval[1]:.2%})"
-    return f"{found['error']:.2%} of {found['rows']} rows{between}"
+    return f"{found['error']:.2%} of {counted(found['rows'], 'row')}{between}"
 
 
 class _LiveHandler(logging.Handler):

@@ -36,6 +36,18 @@ def texts(table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[:, ~number_mask(table)]
 
 
+def replaced(table: pd.DataFrame, changed: dict[str, pd.Series]) -> pd.DataFrame:
+    """The table with other values in some columns.
+
+    `DataFrame.assign` moves all columns for each one that it replaces.
+    """
+    if not changed:
+        return table
+    rest = table.loc[:, ~table.columns.isin(list(changed))]
+    both = pd.concat([rest, pd.DataFrame(changed, index=table.index)], axis=1)
+    return both[list(table.columns)]
+
+
 def moments(values: pd.Series) -> bool:
     """Whether pandas knows the values as points in time or spans of it."""
     kinds = pd.api.types

@@ -33,6 +33,8 @@ BIASES = ("free", "penalized", "none")
 THRESHOLDS = ("prior", "balanced")
 GAMMA_RULES = ("loo", "scale", "median")
 
+_ROWS = 128  # of a block, where they are long
+
 
 @dataclass(frozen=True)
 class Task:
@@ -404,7 +406,10 @@ class KernelModel(BaseEstimator):
         flat = len(self.dual_coef_.shape) == 1
         coef = self.dual_coef_[:, None] if flat else self.dual_coef_.T
         parts = []
-        for rows in _array.row_blocks(X.shape[0], max(coef.shape[0], X.shape[1])):
+        longest = max(coef.shape[0], X.shape[1])
+        # Each block goes through all centres once more: with long rows, that has to pay.
+        elements = max(_array.BLOCK_ELEMENTS, min(coef.shape[0], _ROWS) * X.shape[1])
+        for rows in _array.row_blocks(X.shape[0], longest, elements):
             some = _array.widen(read(X, rows))
             if coef.shape[0] == 0:  # a constant model
                 K = xp.zeros_like(some[:, :0])

@@ -23,6 +23,7 @@ from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.covariance import FittedKernel, Parametric
 from fisherkit.discriminant import DecisionMixin, DiscriminantMixin
+from fisherkit.preparation import names_of
 
 try:
     from fisherkit.onnx_graph import Graph, kernel_blocks, squared_distances
@@ -108,8 +109,9 @@ def _columns(graph: Graph, transformer: ColumnTransformer) -> str:
     for name, step, columns in transformer.transformers_:
         if step == "drop" or len(columns) == 0:
             continue
-        if not all(isinstance(column, str) for column in columns):
-            raise ExportError(f"ColumnTransformer part {name!r}: columns must be given by name.")
+        if not hasattr(transformer, "feature_names_in_"):
+            raise ExportError(f"ColumnTransformer part {name!r}: its columns have no names.")
+        columns = names_of(columns, transformer.feature_names_in_)
         taken = sorted({"label", "probabilities"}.intersection(columns))
         if taken:
             raise ExportError(

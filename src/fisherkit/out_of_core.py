@@ -28,10 +28,11 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
+from fisherkit.asked import Asked
 from fisherkit.frames import TableError, moments, number_mask, row_parts
 from fisherkit.preparation import fit_in_parts, preparation, transformed
 from fisherkit.tables import TableFile, open_table
-from fisherkit.training_data import Asked, Data, data_of, refuse_dates
+from fisherkit.training_data import Data, data_of, refuse_dates
 
 __all__ = ["fit_table"]
 
@@ -56,6 +57,7 @@ def fit_table(
     classifier: Any,
     *,
     left_out: Sequence[str] = (),
+    keep: Sequence[str] | None = None,
     text: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Pipeline:
@@ -70,7 +72,10 @@ def fit_table(
     classifier : KernelFisherClassifier
         Not fitted; its ``max_memory`` bounds the fit.
     left_out : sequence of str, default=()
-        Columns to leave out. All others are used, also those that look like identifiers.
+        Columns to leave out.
+    keep : sequence of str or None, default=None
+        ``None`` uses all columns that are not ``left_out``. Otherwise those that say nothing are
+        left out too, as ``fisherkit fit`` does, but for those named here.
     text : sequence of str, default=()
         Columns that are text although they look like numbers.
     encoding : str, default="utf-8"
@@ -102,9 +107,9 @@ def fit_table(
     """
     with workspace() as folder:
         file = open_table(path, text=text, encoding=encoding)
-        keep = tuple(file.names)
-        data = _map(folder, file, Asked(path, target, tuple(left_out), keep, tuple(text), encoding))
-        prepare = preparation(data.numbers, data.texts, len(data.y))
+        kept = tuple(file.names if keep is None else keep)
+        data = _map(folder, file, Asked(path, target, tuple(left_out), kept, tuple(text), encoding))
+        prepare = preparation(data.X, len(data.y))
         prepared = Prepared.of(prepare, data)
         fitted = prepared.fit(clone(classifier), data.y)
         return Pipeline([("prepare", prepared.prepare), ("classify", fitted)])

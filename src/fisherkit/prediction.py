@@ -13,6 +13,7 @@ import pandas as pd
 from fisherkit.model_files import ModelFile
 from fisherkit.recipes import RecipeError
 from fisherkit.tables import TableFile, match
+from fisherkit.terminal import counted
 from fisherkit.training_files import columns, in_blocks, labels
 
 UNASKED = 0.9  # confidence of the sets of small models
@@ -54,9 +55,9 @@ class Predictions:
                 raise RecipeError(
                     f"--confidence {self.confidence:g} is no probability between 0 and 1."
                 )
-            if not _has_sets(model):
-                raise RecipeError(_no_sets(model))
-        elif self.file.metadata["summary"]["rows"] <= _SMALL and _has_sets(model):
+            if not has_sets(model):
+                raise RecipeError(f"--confidence: {about_sets(model)}.")
+        elif self.file.metadata["summary"]["rows"] <= _SMALL and has_sets(model):
             self.confidence = UNASKED
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
@@ -81,9 +82,9 @@ class Predictions:
             some = "1 row has a value" if count == 1 else f"{count} rows have values"
             found.append(f"{some} of {name!r} that training has not seen, such as {example!r}")
         if self.labelled:
-            rate, rows = self.wrong / self.labelled, f"{self.labelled} rows with a label"
+            rate, rows = self.wrong / self.labelled, counted(self.labelled, "row")
             caution = _OWN_ROWS if self._named_like_training() else ""
-            found.append(f"error on {self.rows.path}: {rate:.2%} of {rows}{caution}")
+            found.append(f"error on {self.rows.path}: {rate:.2%} of {rows} with a label{caution}")
         return found
 
     def _named_like_training(self) -> bool:
@@ -92,11 +93,12 @@ class Predictions:
     def _answers(self, X: pd.DataFrame) -> dict[str, Any]:
         model = self.file.model
         classes = [str(label) for label in model.classes_]
-        answers: dict[str, Any] = {"predicted": model.predict(X)}
-        p = model.predict_proba(X)
+        features = model[:-1].transform(X)
+        answers: dict[str, Any] = {"predicted": model[-1].predict(features)}
+        p = model[-1].predict_proba(features)
         answers |= {f"p_{label}": p[:, k] for k, label in enumerate(classes)}
         if self.confidence is not None:
-            members = model[-1].predict_set(model[:-1].transform(X), self.confidence)
+            members = model[-1].predict_set(features, self.confidence)
             answers["set"] = ["|".join(np.asarray(classes)[row]) for row in members]
         return answers
 
@@ -113,17 +115,18 @@ class Predictions:
                 self.unseen[name] = count + len(unseen), example
 
 
-def _has_sets(model: Any) -> bool:
+def has_sets(model: Any) -> bool:
+    """Whether the classifier of a pipeline gives label sets."""
     return hasattr(model[-1], "predict_set") and not in_blocks(model)
 
 
-def _no_sets(model: Any) -> str:
+def about_sets(model: Any) -> str:
+    """Where the label sets of a pipeline come from, or why there are none."""
+    if not hasattr(model[-1], "predict_set"):
+        return f"{type(model[-1]).__name__} has no label sets; methods fisher and bayes have"
     if in_blocks(model):
         return (
-            "--confidence: label sets need the training rows, which a model fitted in blocks "
-            "(--out-of-core, --max-memory) does not keep."
+            "label sets need the training rows, which a model fitted in blocks (--out-of-core, "
+            "--max-memory) does not keep"
         )
-    return (
-        f"--confidence: {type(model[-1]).__name__} has no label sets; methods fisher and bayes "
-        "have."
-    )
+    return "label sets for new rows are given by fisherkit predict --confidence"

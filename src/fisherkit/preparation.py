@@ -6,6 +6,9 @@ rare levels (and those that training has not seen) together, and missing is a le
 In parts, means and variances are updated part by part, levels are counted, and a median is that
 of the whole column, which alone is in memory then: it is exact. The transformer is the same object
 with the same parameters; means and variances differ from those of a fit in memory by rounding.
+
+Columns are given by name, so that they can be read; many of them by position, as scikit-learn looks
+for each name from the first column on, which takes minutes for 100,000.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fisherkit.frames import level_counts, row_parts
+from fisherkit.frames import level_counts, number_mask, replaced, row_parts
 
 MISSING_LEVEL = "missing"
+MOST_NAMES = 100  # columns that are given by name
 
 _RARE = 10  # rows below which a level is rare, in tables of 1,000 rows and more
 
@@ -33,15 +37,17 @@ def rare_below(n_rows: int) -> int:
     return max(2, min(_RARE, n_rows // 100))
 
 
-def preparation(numbers: list[str], texts: list[str], n_rows: int) -> ColumnTransformer:
+def preparation(X: pd.DataFrame, n_rows: int) -> ColumnTransformer:
     """What `fisherkit.training_code` prints, not fitted."""
-    steps = []
-    if numbers:
+    mask = number_mask(X)
+    numbers, texts = (_given(X.columns, np.flatnonzero(own)) for own in (mask, ~mask))
+    steps: list[Any] = []
+    if len(numbers):
         number = Pipeline(
             [("impute", SimpleImputer(strategy="median")), ("scale", StandardScaler())]
         )
         steps.append(("number", number, numbers))
-    if texts:
+    if len(texts):
         encode = OneHotEncoder(
             min_frequency=rare_below(n_rows),
             handle_unknown="infrequent_if_exist",
@@ -50,6 +56,26 @@ def preparation(numbers: list[str], texts: list[str], n_rows: int) -> ColumnTran
         impute = SimpleImputer(strategy="constant", fill_value=MISSING_LEVEL)
         steps.append(("text", Pipeline([("impute", impute), ("encode", encode)]), texts))
     return ColumnTransformer(steps)
+
+
+def _given(names: pd.Index, positions: np.ndarray) -> Any:
+    few = len(names) <= MOST_NAMES
+    return [str(name) for name in names[positions]] if few else positions
+
+
+def names_of(columns: Any, names: Any) -> list[str]:
+    """Names of columns of a table, given by name or by position.
+
+    Examples
+    --------
+    >>> from fisherkit.preparation import names_of
+    >>> names_of([2, 0], ["age", "town", "child"]), names_of(["town"], ["age", "town"])
+    (['child', 'age'], ['town'])
+    """
+    columns = np.asarray(columns)
+    if columns.dtype.kind in "iub":
+        columns = np.asarray(names, dtype=object)[columns]
+    return [str(name) for name in columns]
 
 
 def fit_in_parts(
@@ -62,7 +88,7 @@ def fit_in_parts(
     needs more, sees all rows.
     """
     prepare = clone(prepare)
-    columns = {name: list(names) for name, _, names in prepare.transformers}
+    columns = {name: names_of(some, X.columns) for name, _, some in prepare.transformers}
     numbers, texts = columns.get("number", []), columns.get("text", [])
     levels = {name: _levels(_some(X[name], rows)) for name in texts}
     prepare.fit(_stand_in(X, numbers, levels, rows, _min_frequency(prepare)))
@@ -82,7 +108,8 @@ def transformed(
 def in_memory(part: pd.DataFrame) -> pd.DataFrame:
     """Some rows of a mapped table with texts as texts, not as places in a list of levels."""
     coded = part.columns[part.dtypes == "category"]
-    return part.assign(**{str(name): part[name].astype(object) for name in coded})
+    texts = {str(name): part[name].astype(object) for name in coded}
+    return replaced(part, texts).copy()  # one block for each type, not for each column
 
 
 def _parts(X: pd.DataFrame, rows: np.ndarray | None, columns: int) -> Iterator[pd.DataFrame]:

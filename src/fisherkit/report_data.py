@@ -11,6 +11,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.influence import influences
 from fisherkit.inspection import doubts
+from fisherkit.preparation import names_of
 from fisherkit.report_blocks import Block, number, percent, rows_table, section, text
 from fisherkit.ridge import Ridge
 from fisherkit.training import Training
@@ -89,6 +90,12 @@ WORDS = (
         "Centres are the training rows whose kernels make up the model. The rank is how many "
         "independent directions the fit has to work with.",
     ),
+    (
+        "Label set",
+        "The labels that may well be true of a row: one, several or none. At a confidence of 90 %, "
+        "the sets of nine in ten new rows hold the true label, if these are like the training "
+        "rows.",
+    ),
     ("ROC curve", "Hits against false alarms, for every threshold at once."),
     (
         "Precision and recall",
@@ -160,7 +167,8 @@ def data(training: Training) -> dict[str, Any]:
         columns["note"] = f"The first {_COLUMNS} of {X.shape[1]:,} columns."
     return section(
         "The data",
-        f"{X.shape[0]:,} training rows and {X.shape[1]:,} columns from {training.source}.",
+        f"{X.shape[0]:,} training rows and {X.shape[1]:,} column{'s' * (X.shape[1] != 1)} from "
+        f"{training.source}.",
         shares,
         columns,
         *_preparation(training),
@@ -198,7 +206,7 @@ def _preparation(training: Training) -> list[Block]:
             groups.append([_steps(step), "all"])
             continue
         for _, transformer, columns in step.transformers_:
-            names = [str(c) for c in columns]
+            names = names_of(columns, training.X.columns)
             if names and transformer != "drop":
                 more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
                 groups.append([_steps(transformer), ", ".join(names[:12]) + more])

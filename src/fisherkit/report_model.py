@@ -10,6 +10,7 @@ import numpy as np
 from fisherkit.bayes_estimator import BayesianFisherClassifier
 from fisherkit.committee_estimator import FisherCommitteeClassifier
 from fisherkit.estimators import KernelFisherClassifier
+from fisherkit.prediction import about_sets, has_sets
 from fisherkit.report_blocks import (
     MOST_CURVES,
     Block,
@@ -43,6 +44,8 @@ def chosen(training: Training) -> dict[str, Any]:
     """Method, settings, the search behind them and how features were prepared."""
     model = training.model[-1]
     rows = [["Method", METHODS[training.method]], *_settings(model)]
+    sets = about_sets(training.model)
+    rows.append(["Label sets", f"{'yes' if has_sets(training.model) else 'none'}: {sets}"])
     rows.append(["Fitted in", f"{training.seconds:.3g} s"])
     rows.append(["Version", f"fisherkit {version('fisherkit')}"])
     return section(

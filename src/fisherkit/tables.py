@@ -30,6 +30,7 @@ from fisherkit.frames import (
     numbers,
     place,
     quoted,
+    replaced,
     texts,
 )
 from fisherkit.text_files import MISSING, TextFile
@@ -39,7 +40,7 @@ __all__ = ["TableError", "read_table"]
 SEPARATORS = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
 
 _PART_CELLS = 1 << 19
-_PART_ROWS = (16, 1 << 16)
+_PART_ROWS = (128, 1 << 16)  # fewer make columns dear: each has a price in every part
 _MOSTLY = 0.8  # share of numbers from which a text among them is taken for a mistake
 _ONE_WAY: dict[str, Any] = {
     **{"TRUE": "True", "true": "True", "FALSE": "False", "false": "False"},
@@ -125,7 +126,7 @@ def read_table(
     3       NaN   no
     """
     (table,) = open_table(path, text=text, levels=levels, encoding=encoding).parts(None)
-    return table.copy()  # columns of one type side by side, which very many columns need
+    return table
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def _tidied(table: pd.DataFrame) -> pd.DataFrame:
             tidy = values.str.strip().replace(_ONE_WAY)
             if not tidy.equals(values):
                 changed[str(name)] = tidy
-    return table.assign(**changed)
+    return replaced(table, changed)
 
 
 def date_columns(table: pd.DataFrame) -> dict[str, Any]:
@@ -234,7 +235,7 @@ def match(table: pd.DataFrame, columns: Sequence[Column], source: Any) -> pd.Dat
             values = table[column.name]
             as_number = column.kind == "number"
             changed[column.name] = _as_number(values, source) if as_number else as_text(values)
-    return table.assign(**changed)
+    return replaced(table, changed)
 
 
 def _as_number(values: pd.Series, source: Any) -> pd.Series:

@@ -1,8 +1,31 @@
-"""Words of others on a terminal: nothing in them may steer it."""
+"""Small things about what is printed: words of others, counts, readers that have left."""
 
 from __future__ import annotations
 
+import os
+import sys
 import unicodedata
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things, in words.
+
+    Examples
+    --------
+    >>> from fisherkit.terminal import counted
+    >>> counted(1, "row"), counted(1234, "column")
+    ('1 row', '1234 columns')
+    """
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
+def close_broken_pipes() -> None:
+    """Send what nobody reads any more nowhere, so that Python's exit does not stumble over it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def printable(words: object, *, lines: bool = False) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fisherkit.frames import TableError, as_text, is_number, number_mask
+from fisherkit.frames import TableError, as_text, is_number, number_mask, replaced
 
 MISSING = ["", "?"]  # in every column; where text was not asked for, words such as NA as well
 
@@ -159,10 +159,11 @@ class TextFile:
         writing = look.writing()
         for part in parts:
             changed = {name: _plain(part[name], comma) for name, comma in writing.items()}
-            odd = part.loc[:, [dtype in ("bool", "object") for dtype in part.dtypes]]
-            guessed = [name for name, values in odd.items() if _truth_values(values)]
-            changed |= {str(name): as_text(part[name]) for name in guessed}
-            yield part.assign(**changed)
+            odd = [dtype in ("bool", "object") for dtype in part.dtypes]
+            for name, values in part.loc[:, odd].items():
+                if _truth_values(values):
+                    changed[str(name)] = as_text(values)
+            yield replaced(part, changed)
 
     def _asked(self, kept: frozenset[str], asked: list[str], rows: int) -> Iterator[pd.DataFrame]:
         """Parts in which words such as NA are texts of the columns that were to be text."""
@@ -197,7 +198,8 @@ class TextFile:
                 start += len(part)
                 if len(lines) < len(part):
                     break
-                yield part.set_index(pd.Index(lines, name="line"))
+                part.index = pd.Index(lines, name="line")
+                yield part.copy()  # one block for each type, not for each column
         if start != len(self.lines):
             raise TableError(f"{self.path}: the quotes in it can be read in two ways.")
 

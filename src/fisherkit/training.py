@@ -30,6 +30,7 @@ from fisherkit.out_of_core import BUDGET, Prepared, map_data, workspace
 from fisherkit.preparation import in_memory, preparation, rare_below
 from fisherkit.recipes import Recipe, part_of
 from fisherkit.tables import Column, TableFile, match, open_table
+from fisherkit.terminal import counted
 from fisherkit.training_data import Data, example, read_data
 
 __all__ = ["doubtful", "example", "read_data", "train"]
@@ -157,7 +158,7 @@ def train(
     if data.workspace is not None:
         options["max_memory"] = options.get("max_memory") or BUDGET
     recipe = Recipe.of(method, len(data.y), seed=seed, **options)
-    prepare = preparation(data.numbers, data.texts, len(data.y))
+    prepare = preparation(data.X, len(data.y))
     others, checked = None, None
     if test is not None:
         others = _TestFile.checked(data, test, encoding)
@@ -188,9 +189,8 @@ def train(
 
 def _code(data: Data, recipe: Recipe) -> str:
     if data.workspace is not None:
-        return training_code.out_of_core_program(
-            data.source, data.target, data.left_out, data.asked_text, data.encoding, recipe
-        )
+        assert data.asked is not None
+        return training_code.out_of_core_program(data.asked, data.left_out, recipe)
     rare = rare_below(len(data.y))
     return training_code.program(data.reading, data.numbers, data.texts, rare, recipe)
 
@@ -218,7 +218,7 @@ def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     569
     """
     log.info("fitting, and leaving out each of %d rows", len(data.y))
-    features = preparation(data.numbers, data.texts, len(data.y)).fit_transform(data.X)
+    features = preparation(data.X, len(data.y)).fit_transform(data.X)
     recipe = Recipe.of("fisher", len(data.y), seed=seed).settled(features, data.y)
     model = recipe.build().fit(features, data.y)
     influence = len(data.y) <= _INFLUENCE_ROWS
@@ -262,9 +262,9 @@ def _predicted(
     p = np.zeros((len(rows), len(classes)))
     seen = np.searchsorted(classes, model.classes_)
     for part in row_parts(rows, model[-1].n_features_in_):
-        X = in_memory(data.X.iloc[rows[part]])
-        predicted[part] = model.predict(X)
-        p[part, seen] = model.predict_proba(X)
+        features = model[:-1].transform(in_memory(data.X.iloc[rows[part]]))
+        predicted[part] = model[-1].predict(features)
+        p[part, seen] = model[-1].predict_proba(features)
     return predicted, p
 
 
@@ -279,8 +279,9 @@ def _cross_validate(data: Data, prepare: Any, recipe: Recipe, seed: int) -> Held
     for number, (rows, others) in enumerate(folds.split(data.X, data.y), 1):
         if len(np.unique(data.y[rows])) < 2:
             raise TableError(
-                f"{data.source}: with {counts.min()} rows of {str(classes[counts.argmin()])!r} "
-                "there are folds of one class alone. Use --held-out none, or more rows."
+                f"{data.source}: with {counted(int(counts.min()), 'row')} of "
+                f"{str(classes[counts.argmin()])!r} there are folds of one class alone. Use "
+                "--held-out none, or more rows."
             )
         log.info("fold %d of %d", number, n_folds)
         model = _fit(prepare, recipe, data, rows).model
@@ -338,8 +339,9 @@ class _TestFile:
         y, predicted, p = [], [], []
         for X, labels in self.parts():
             if len(labels):
+                features = model[:-1].transform(X)
                 y.append(labels)
-                predicted.append(model.predict(X))
-                p.append(model.predict_proba(X))
-        how = f"{self.rows} rows of {self.file.path}"
+                predicted.append(model[-1].predict(features))
+                p.append(model[-1].predict_proba(features))
+        how = f"{counted(self.rows, 'row')} of {self.file.path}"
         return HeldOut(how, *(np.concatenate(values) for values in (y, predicted, p)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pprint
 from collections.abc import Sequence
-from typing import Any
 
+from fisherkit.asked import Asked
+from fisherkit.preparation import MOST_NAMES
 from fisherkit.recipes import Recipe
 
 READ_EXAMPLE = """\
@@ -13,8 +14,8 @@ bunch = load_breast_cancer(as_frame=True)
 X, y = bunch.data, bunch.target_names[bunch.target]
 """
 
-_MOST_NAMES = 100  # columns that are listed by name
-
+_READERS = {"read_table": "fisherkit.tables", "read_data": "fisherkit.training_data"}
+_POSITIONS = "X.columns.get_indexer(X.select_dtypes({}).columns)"
 _NUMBER = """\
 number = Pipeline([("impute", SimpleImputer(strategy="median")), ("scale", StandardScaler())])
 """
@@ -35,19 +36,18 @@ text = Pipeline(
 """
 
 
-def read_file(
-    path: Any,
-    text: Sequence[str],
-    encoding: str,
-    target: str,
-    left_out: Sequence[str],
-    conversion: str,
-) -> str:
-    """Code that reads X and y; ``conversion`` makes labels of the column ``target``."""
-    options = f", text={list(text)!r}" if text else ""
-    options += f", encoding={encoding!r}" if encoding != "utf-8" else ""
+def read_file(asked: Asked, left_out: Sequence[str], conversion: str) -> str:
+    """Code that reads X and y; ``conversion`` makes labels of the target.
+
+    Where very many columns were left out, the code finds them anew instead of naming them.
+    """
+    path, target = str(asked.path), str(asked.target)
+    if len(left_out) > MOST_NAMES:
+        options = "".join(_options(asked, "drop", "keep", "text"))
+        return f"data = read_data({path!r}, {target!r}{options})\nX, y = data.X, data.y\n"
+    options = "".join(_options(asked, "text"))
     return (
-        f"table = read_table({str(path)!r}{options})\n"
+        f"table = read_table({path!r}{options})\n"
         f"table = table.dropna(subset=[{target!r}])\n"
         f"X = table.drop(columns={_listed([target, *left_out])})\n"
         f"y = table[{target!r}]{conversion}\n"
@@ -58,14 +58,14 @@ def program(
     reading: str, numbers: Sequence[str], texts: Sequence[str], rare: int, recipe: Recipe
 ) -> str:
     """The whole program; it leaves the fitted pipeline in ``model``."""
-    many = len(numbers) + len(texts) > _MOST_NAMES
+    many = len(numbers) + len(texts) > MOST_NAMES  # then by position
     preparations, steps = [], []
     if numbers:
-        columns = 'list(X.select_dtypes("number").columns)' if many else _listed(numbers)
+        columns = _POSITIONS.format('"number"') if many else _listed(numbers)
         preparations.append(f"numbers = {columns}\n{_NUMBER}")
         steps.append('("number", number, numbers)')
     if texts:
-        columns = 'list(X.select_dtypes(exclude="number").columns)' if many else _listed(texts)
+        columns = _POSITIONS.format('exclude="number"') if many else _listed(texts)
         preparations.append(f"texts = {columns}\n{_TEXT.format(rare=rare)}")
         steps.append('("text", text, texts)')
     prepare = f"prepare = ColumnTransformer([{', '.join(steps)}])\n"
@@ -77,43 +77,45 @@ def program(
     return "\n".join([_imports(reading, numbers, texts, recipe), *body])
 
 
-def out_of_core_program(
-    path: str,
-    target: str,
-    left_out: Sequence[str],
-    text: Sequence[str],
-    encoding: str,
-    recipe: Recipe,
-) -> str:
+def out_of_core_program(asked: Asked, left_out: Sequence[str], recipe: Recipe) -> str:
     """As `program`, by the function that does what the command did out of core."""
-    options = f",\n    left_out={_listed(left_out)}" if left_out else ""
-    options += f",\n    text={list(text)!r}" if text else ""
-    options += f",\n    encoding={encoding!r}" if encoding != "utf-8" else ""
+    many = len(left_out) > MOST_NAMES
+    names = asked.drop if many else left_out
+    found = [f", left_out={_listed(names)}"] if names else []
+    found += [f", keep={list(asked.keep)!r}"] if many else []
+    options = "".join(f",\n    {option[2:]}" for option in [*found, *_options(asked, "text")])
     return "\n".join(
         [
             f"from fisherkit import {recipe.name}",
             "from fisherkit.out_of_core import fit_table",
             "",
             f"classify = {recipe.code}",
-            f"model = fit_table({path!r}, {target!r}, classify{options})",
+            f"model = fit_table({str(asked.path)!r}, {asked.target!r}, classify{options})",
             "",
         ]
     )
 
 
+def _options(asked: Asked, *names: str) -> list[str]:
+    """Arguments that differ from their defaults, each after a comma."""
+    given = [(name, list(getattr(asked, name))) for name in names]
+    found = [f", {name}={some!r}" for name, some in given if some]
+    return found + [f", encoding={asked.encoding!r}"] * (asked.encoding != "utf-8")
+
+
 def _imports(reading: str, numbers: Sequence[str], texts: Sequence[str], recipe: Recipe) -> str:
-    of_file = reading != READ_EXAMPLE
+    reader = reading.split("(")[0].split()[-1]  # the first function that is called
     preprocessing = ["OneHotEncoder"] * bool(texts) + ["StandardScaler"] * bool(numbers)
     return "\n".join(
         [
             "from sklearn.compose import ColumnTransformer",
-            *["from sklearn.datasets import load_breast_cancer"] * (not of_file),
+            *["from sklearn.datasets import load_breast_cancer"] * (reader not in _READERS),
             "from sklearn.impute import SimpleImputer",
             "from sklearn.pipeline import Pipeline",
             f"from sklearn.preprocessing import {', '.join(preprocessing)}",
             "",
             f"from fisherkit import {recipe.name}",
-            *["from fisherkit.tables import read_table"] * of_file,
+            *[f"from {_READERS.get(reader)} import {reader}"] * (reader in _READERS),
             "",
         ]
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 from fisherkit import training_code
+from fisherkit.asked import Asked
 from fisherkit.frames import (
     TableError,
     column_parts,
@@ -24,6 +23,7 @@ from fisherkit.frames import (
     texts,
 )
 from fisherkit.tables import date_columns, read_table, stray_text
+from fisherkit.terminal import counted
 
 EXAMPLE = "breast cancer (embedded example)"
 EXAMPLE_TARGET = "diagnosis"
@@ -38,47 +38,12 @@ _NOTES = 3  # columns left out for one reason that have a note each
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user says of the columns of a file.
-
-    ``target`` are the labels, ``drop`` is to be left out, ``keep`` to be used although it looks
-    like row numbers, ``text`` to be text although it looks like numbers.
-    """
-
-    path: Any
-    target: str | None
-    drop: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    encoding: str = "utf-8"
-
-    def check(self, names: list[str]) -> str:
-        """The target, if the table with these columns has it and everything else named."""
-        named = [("--target", self.target)] if self.target is not None else []
-        options = {"--drop": self.drop, "--keep": self.keep, "--text": self.text}
-        named += [(option, name) for option, some in options.items() for name in some]
-        known = set(names)
-        for option, name in named:
-            if name not in known:
-                raise TableError(
-                    f"{self.path} has no column {name!r} ({option}); its columns are "
-                    f"{quoted(names)}.{_meant(name, names)}"
-                )
-        if self.target is None:
-            raise TableError(
-                f"Which column of {self.path} is to be predicted? Name it with --target; the "
-                f"columns are {quoted(names)}."
-            )
-        return self.target
-
-
-@dataclass(frozen=True)
 class Data:
     """Rows to train on, and how they were read.
 
-    ``left_out`` are columns that are not used, ``asked_text`` those that were to be text. X is in
-    memory, or in files of the folder ``workspace``, which holds what else a fit needs (see
-    `fisherkit.out_of_core`).
+    ``left_out`` are columns that are not used, ``asked`` is what the user said, if there is a
+    file. X is in memory, or in files of the folder ``workspace``, which holds what else a fit
+    needs (see `fisherkit.out_of_core`).
     """
 
     X: pd.DataFrame
@@ -88,9 +53,13 @@ class Data:
     reading: str
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
-    asked_text: tuple[str, ...] = ()
-    encoding: str = "utf-8"
+    asked: Asked | None = None
     workspace: Path | None = None
+
+    @property
+    def asked_text(self) -> tuple[str, ...]:
+        """Columns that were to be text."""
+        return () if self.asked is None else self.asked.text
 
     @property
     def numbers(self) -> list[str]:
@@ -180,7 +149,7 @@ def data_of(
     path, target = asked.path, str(asked.target)
     notes = []
     if unlabelled:
-        left = "1 row" if unlabelled == 1 else f"{unlabelled} rows"
+        left = counted(unlabelled, "row")
         notes.append(f"{left} without a value in {target!r} left out.")
     y, conversion = _labels(table[target], path)
     features = table.drop(columns=[target, *(name for name in asked.drop if name in table)])
@@ -192,14 +161,10 @@ def data_of(
     if X.shape[1] == 0:
         raise TableError(f"{path} has no column to predict {target!r} from.")
     left_out = (*asked.drop, *unused, *unread)
-    reading = training_code.read_file(
-        path, asked.text, asked.encoding, target, left_out, conversion
-    )
+    reading = training_code.read_file(asked, left_out, conversion)
     notes += [*remarks, *_many_numbers(y, target), *_imbalance(y)]
-    return Data(
-        *(X, y, target, str(path), reading, left_out, tuple(notes), asked.text, asked.encoding),
-        workspace=workspace,
-    )
+    said = tuple(notes)
+    return Data(X, y, target, str(path), reading, left_out, said, asked, workspace)
 
 
 def _labels(values: pd.Series, path: Any) -> tuple[np.ndarray, str]:
@@ -288,7 +253,8 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> dict[str, tuple[st
             why[name] = f"its value is always {column.iloc[0]!r}", constant_too
         elif distinct == len(column) and not few:
             why[name] = _OWN_TEXT, _OWN_TEXT
-    return {str(name): why[name] for name in features.columns if name in why and name not in keep}
+    kept = set(keep)
+    return {str(name): why[name] for name in features.columns if name in why and name not in kept}
 
 
 def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
@@ -303,13 +269,6 @@ def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
         else:
             found += [f"column {name!r} was left out: {why[name][0]}." for name in names]
     return found
-
-
-def _meant(name: str, names: Iterable[str]) -> str:
-    """A question, if a column has nearly that name."""
-    lower = {str(other).lower(): other for other in names}
-    found = get_close_matches(name.lower(), lower, n=1)
-    return f" Do you mean {lower[found[0]]!r}?" if found else ""
 
 
 def _many_numbers(y: np.ndarray, target: str) -> list[str]:

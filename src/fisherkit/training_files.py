@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from fisherkit import model_files
+from fisherkit.asked import Asked
 from fisherkit.frames import TableError, number_mask, row_parts
 from fisherkit.model_files import ModelFile, ModelFileError
 from fisherkit.out_of_core import Prepared, map_table
 from fisherkit.tables import Column, TableFile, match, open_table
 from fisherkit.training import HeldOut, Training
-from fisherkit.training_data import EXAMPLE, Asked, example
+from fisherkit.training_data import EXAMPLE, example
 
 NO_TABLE = (
     "The model file was saved from Python and does not say which table it was trained on; load it "
@@ -31,7 +31,7 @@ def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
         "source": training.source,
         "method": training.method,
         "classes": [_plain(label) for label in training.model.classes_],
-        "columns": [asdict(column) for column in Column.all_of(training.X)],
+        "columns": [vars(column) for column in Column.all_of(training.X)],
         "asked_text": list(training.asked_text),
         "rows_sha256": _fingerprint(training.X, training.y),
         "code": training.code,
