@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 
 import numpy as np
 import pytest
@@ -125,6 +126,19 @@ def test_moments_are_taken_again_only_where_mu_is_small(data, caplog):
         assert "pass 1 again" not in caplog.text
         fitted(X, y, rows, SMALL, gamma=0.3, penalty="coefficients", regularization=1e-6)
     assert "pass 1 again" in caplog.text
+
+
+@pytest.mark.parametrize("bias", ["free", "penalized"])
+def test_a_budget_that_is_accepted_lasts_to_the_end(bias):
+    """However many centres: no pass needs more than what is asked for before rows are read."""
+    X, y = make_moons(700, noise=0.15, random_state=0)
+    options = {"gamma": 30.0, "penalty": "coefficients", "bias": bias, "regularization": 1e-8}
+    model = KernelFisherClassifier(**options, basis=np.arange(650), max_memory=10_000)
+    with pytest.raises(ValueError, match="smaller than one block") as refusal:
+        model.fit(X, y)
+    least = int(re.search(r"take (\d+) bytes", str(refusal.value))[1])
+    model.set_params(max_memory=least).fit(X, y)
+    assert model.selection_.method == "streamed"
 
 
 def test_without_them_small_mu_would_cost_digits(data, monkeypatch):

@@ -23,7 +23,7 @@ from fisherkit.blocks import Fitted, Kept, fit_rows, second_pass_numbers
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Design
 from fisherkit.kernels import Gram, Kernel, gamma_of_variance, median_gamma, race_seed
-from fisherkit.moments import Block, Centres
+from fisherkit.moments import Block, Centres, moment_numbers
 from fisherkit.ridge import Residuals, Ridge
 from fisherkit.rows import LocalRows, Rows, Sample, Seen, Survey
 from fisherkit.select import Selection, log
@@ -170,7 +170,8 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
     """Survey, width, centres, and the two passes; ``given`` are the centres if they are known."""
     m = request.plan.n_components
     assert m is not None
-    rows.budget.require(*second_pass_numbers(m, d, rows.k))  # before any row is read
+    for numbers in (second_pass_numbers, moment_numbers):  # before any row is read
+        rows.budget.require(*numbers(m + 1, d, rows.k))  # a penalized bias is one feature more
     sample, pool, seen = draw(request.plan, request.seed, rows, d)
     kernel = replace(request.kernel, gamma=_width(request, rows, sample, seen))
     reason = request.plan.reason

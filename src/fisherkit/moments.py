@@ -221,6 +221,11 @@ def _norm(L: Array, *, inverse: bool) -> float:
     return size
 
 
+def moment_numbers(m: int, d: int, k: int) -> tuple[int, int]:
+    """Numbers alive for each row while moments of m features are taken, and beside them."""
+    return 2 * m + 2 * d + 4 * k, m * (m + k + 1)
+
+
 @dataclass
 class Moments:
     """Sums over rows, about the point ``Shifted.origin``; the upper triangle of ``second``."""
@@ -257,11 +262,11 @@ class FirstPass:
 
     @property
     def row_numbers(self) -> int:
-        return 2 * self.centres.size + 2 * self.centres.X.shape[1] + 4 * self.n_targets
+        return moment_numbers(*self.centres.X.shape, self.n_targets)[0]
 
     @property
     def state_numbers(self) -> int:
-        return self.centres.size * (self.centres.size + self.n_targets + 1)
+        return moment_numbers(*self.centres.X.shape, self.n_targets)[1]
 
     def begin(self) -> Moments:
         m, k, X = self.centres.size, self.n_targets, self.centres.X

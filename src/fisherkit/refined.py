@@ -26,7 +26,7 @@ from typing import ClassVar
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.moments import INVISIBLE, Block, Form
+from fisherkit.moments import INVISIBLE, Block, Form, moment_numbers
 from fisherkit.rows import Rows
 
 
@@ -51,12 +51,16 @@ class RefiningPass:
 
     @property
     def row_numbers(self) -> int:
-        m, d, k = self.form.rank, self.form.centres.X.shape[1], self.form.xi.shape[1]
-        return 3 * m + 2 * d + 4 * k
+        return self._numbers[0]
 
     @property
     def state_numbers(self) -> int:
-        return self.form.rank * (self.form.rank + self.form.xi.shape[1] + 1)
+        return self._numbers[1]
+
+    @property
+    def _numbers(self) -> tuple[int, int]:
+        form = self.form
+        return moment_numbers(form.rank, form.centres.X.shape[1], form.xi.shape[1])
 
     def begin(self) -> Again:
         r, k = self.form.xi.shape
