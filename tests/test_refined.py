@@ -128,6 +128,26 @@ def test_moments_are_taken_again_only_where_mu_is_small(data, caplog):
     assert "pass 1 again" in caplog.text
 
 
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+@pytest.mark.parametrize("mu", [1e-14, 1e-24, 1e-30])
+def test_a_mu_below_all_rounding_gives_no_wild_fit(data, penalty, mu):
+    """Directions that are rounding alone are left out, as in memory."""
+    X, y, rows = data
+    options = {"gamma": 0.3, "penalty": penalty, "regularization": mu}
+    whole = fitted(X, y, rows, "8GB", **options)
+    parts = fitted(X, y, rows, SMALL, **options)
+    allowed = 1e-5 if mu == 1e-14 else 1.0
+    assert gap(whole.loo_decision_, parts.loo_decision_) < allowed
+
+
+def test_a_fit_that_leaves_no_residual_has_a_price(data):
+    """Where every row is a centre and mu is nothing, the mean of B_ii is nothing but rounding."""
+    X, y, _ = data
+    options = {"gamma": 300.0, "bias": "none", "regularization": 1e-30}
+    model = fitted(X[:200], y[:200], np.arange(200), SMALL, **options)
+    assert model.score(X[:200], y[:200]) == 1.0
+
+
 @pytest.mark.parametrize("bias", ["free", "penalized"])
 def test_a_budget_that_is_accepted_lasts_to_the_end(bias):
     """However many centres: no pass needs more than what is asked for before rows are read."""

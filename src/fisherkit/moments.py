@@ -262,11 +262,15 @@ class FirstPass:
 
     @property
     def row_numbers(self) -> int:
-        return moment_numbers(*self.centres.X.shape, self.n_targets)[0]
+        return self._numbers[0]
 
     @property
     def state_numbers(self) -> int:
-        return moment_numbers(*self.centres.X.shape, self.n_targets)[1]
+        return self._numbers[1]
+
+    @property
+    def _numbers(self) -> tuple[int, int]:
+        return moment_numbers(self.centres.size, self.centres.X.shape[1], self.n_targets)
 
     def begin(self) -> Moments:
         m, k, X = self.centres.size, self.n_targets, self.centres.X
@@ -413,9 +417,7 @@ class Form:
         grid = _array.like(np.asarray(mus, dtype=np.float64), q)
         fitted, leverage = self._filtered(q, block, 1 / (self.lam[:, None] + grid[None, :]))
         outside = self._outside(block)
-        # B >= c_min P: below that is rounding
-        least = grid / (float(xp.max(self.lam)) + grid)
-        B = xp.maximum(outside - leverage, outside * least[None, :])
+        B = xp.maximum(outside - leverage, outside * self._least_complements(grid[None, :]))
         return (block.Y - self.mean)[:, :, None] - fitted, B
 
     def left_out_derivatives(self, q: Array, block: Block, mu: float) -> tuple[Array, Array, Array]:
@@ -447,7 +449,12 @@ class Form:
         xp = _array.namespace(self.lam)
         grid = _array.like(np.asarray(mus, dtype=np.float64), self.lam)[None, :]
         lam = self.lam[:, None]
-        return 1 - xp.sum(lam / (lam + grid), axis=0) / self.rows
+        complements = 1 - xp.sum(lam / (lam + grid), axis=0) / self.rows
+        return xp.maximum(complements, self._least_complements(grid)[0, :])
+
+    def _least_complements(self, grid: Array) -> Array:
+        """c_min at each mu: B >= c_min P, and below that is rounding."""
+        return grid / (float(_array.namespace(grid).max(self.lam)) + grid)
 
     def _filtered(self, q: Array, block: Block, filters: Array) -> tuple[Array, Array]:
         """Fitted values (b, k, p) and leverages (b, p) for filters (r, p) of q, consumed."""

@@ -5,7 +5,8 @@ coordinates q_i = W'(z_i - z) of the rows do not suffer: they are found to eps |
 
     t_i = q_i / sqrt(lam + mu_0),            M = sum_i v_i (t_i - t)(t_i - t)' ~ I,
 
-mu_0 the least mu, they are all of one size, and the error of M is eps. With M = V diag(theta) V',
+mu_0 the least mu (or eps lam_max, if that is more: lam is known no better), they are all of one
+size, and the error of M is eps. With M = V diag(theta) V',
 
     W'G W = A'A,       A = diag(sqrt(theta)) V' diag(sqrt(lam + mu_0)),
 
@@ -83,10 +84,10 @@ class RefiningPass:
 def refined(rows: Rows, form: Form, *, least: float) -> Form:
     """The form with the digits that a fit at mu >= ``least`` needs; one pass."""
     form = _complete(form)
-    scale = _array.namespace(form.lam).sqrt(form.lam + least)
-    step = RefiningPass(form, scale)
-    sums = rows.sweep(step)
-    xp = _array.namespace(scale)
+    xp = _array.namespace(form.lam)
+    eps, largest = _array.eps(form.lam), float(xp.max(form.lam))
+    scale = xp.sqrt(form.lam + max(least, eps * largest))
+    sums = rows.sweep(RefiningPass(form, scale))
     M, cross, point = _array.symmetric(sums.second), sums.cross, xp.zeros_like(scale)
     if form.bias == "free":  # what the mean of the rows has lacked
         point = sums.first / form.mass
@@ -96,7 +97,9 @@ def refined(rows: Rows, form: Form, *, least: float) -> Form:
     A = xp.sqrt(_array.clip_in_place(theta, lower=0.0))[:, None] * V.T * scale
     _, sigma, Wt = xp.linalg.svd(A)
     lam = sigma * sigma
-    seen = max(int(xp.sum(xp.astype(lam > INVISIBLE * least, xp.int64))), 1)
+    # Rounding of the rows alone makes singular values of up to r eps times the largest.
+    visible = lam > max(INVISIBLE * least, (form.rank * eps) ** 2 * largest)
+    seen = max(int(xp.sum(xp.astype(visible, xp.int64))), 1)
     W = Wt[:seen, :].T
     return replace(
         form,
