@@ -148,6 +148,29 @@ def test_a_fit_that_leaves_no_residual_has_a_price(data):
     assert model.score(X[:200], y[:200]) == 1.0
 
 
+@pytest.mark.parametrize("given", [None, 1e-6])
+def test_moments_are_taken_again_where_only_all_rows_see_that_mu_is_small(
+    data, given, monkeypatch, caplog
+):
+    X, _, rows = data
+    target = np.sin(2 * X[:, 0]) + X[:, 1]  # without noise
+    options = {"gamma": 0.1, "penalty": "coefficients", "basis": rows}
+    options["regularization"] = "loo" if given is None else given
+    values = blocks._Pilot.values
+
+    def misjudged(pilot, mus):
+        return np.log(np.asarray(mus) / pilot.unit) ** 2 + 0 * values(pilot, mus)
+
+    whole = KernelRidgeCV(**options, max_memory="8GB").fit(X, target)
+    monkeypatch.setattr(blocks._Pilot, "values", misjudged)
+    with caplog.at_level(logging.INFO, logger="fisherkit"):
+        parts = KernelRidgeCV(**options, max_memory=SMALL).fit(X, target)
+    assert caplog.text.count("pass 1 again") == 1
+    assert ("misjudged" in caplog.text) == (given is None)
+    assert parts.regularization_ == pytest.approx(whole.regularization_, rel=1e-8)
+    assert gap(whole.loo_prediction_, parts.loo_prediction_) < 1e-8
+
+
 @pytest.mark.parametrize("bias", ["free", "penalized"])
 def test_a_budget_that_is_accepted_lasts_to_the_end(bias):
     """However many centres: no pass needs more than what is asked for before rows are read."""

@@ -239,16 +239,26 @@ class _Prices(_Priced):
         self.nodes, self.parts = nodes, tally.kept
         return values[len(grid) :]
 
-    def follow(self, search: MuSearch) -> None:
-        """Pass 2, at the values of mu that the pilot rows suggest."""
-        mus, j, pilot = search.mus, search.best, search.prices
-        if search.given is None and isinstance(pilot, _Pilot) and self.smooth:
-            self.look_at(pilot.window(search), mus)
+    def searched(self, search: MuSearch) -> MuSearch:
+        """The search on all rows that follows another one."""
+        self._follow(search)
+        return MuSearch(self, given=search.given)
+
+    def _follow(self, search: MuSearch) -> None:
+        """Pass 2, at the values of mu that a search on pilot rows, or on another form, suggests."""
+        mus, j, known = search.mus, search.best, search.prices
+        if search.given is None and self.smooth:
+            near = self.around(math.log(mus[j]))
+            self.look_at(known.window(search) if isinstance(known, _Pilot) else near, mus)
             return
         nodes = mus
         if not self.affordable(len(nodes)):
             nodes = mus[max(j - _NEIGHBOURS, 0) : j + _NEIGHBOURS + 1]
         self.prepare(mus, nodes)
+
+    def around(self, log_mu: float, half: float = _OCTAVE) -> tuple[float, float]:
+        """A window about this value, as far as mu may go."""
+        return max(log_mu - half, math.log(self.floor)), log_mu + half
 
     def affordable(self, count: int) -> bool:
         """Whether the residuals of all rows can be kept at so many nodes."""
@@ -280,8 +290,7 @@ class _Prices(_Priced):
     def derivatives(self, log_mu: float) -> tuple[float, float, float]:
         if not self.window[0] <= log_mu <= self.window[1]:
             self._again()
-            lower = max(log_mu - _OCTAVE, math.log(self.floor))
-            self.look_at((lower, log_mu + _OCTAVE), np.empty(0))
+            self.look_at(self.around(log_mu), np.empty(0))
         half = 0.5 * (self.window[1] - self.window[0])
         x = (log_mu - self.window[0]) / half - 1
         value, first, second = (float(chebyshev.chebval(x, c)) for c in self.series)
@@ -386,25 +395,27 @@ def fit_rows(
     log.info("pass 1: %d rows, %d centres, rank %d", form.rows, centres.size, form.rank)
     step, floor = SecondPass(form, rule, balanced, (), 0), relative * form.unit
     search = MuSearch(_Pilot.of(step, floor, pilot), given=mu)
+    prices = _Prices(step, floor, rows, keep)
+    if form.doubt(search.best_mu) <= _DOUBT:
+        search = prices.searched(search)
     doubt = form.doubt(search.best_mu)
-    if doubt > _DOUBT:
+    if doubt > _DOUBT:  # so say the pilot rows, or all rows where these misjudged
         log.info("pass 1 again: about mu=%.1e, its rounding is %.0e", search.best_mu, doubt)
         form = refined(rows, form, least=min(floor, search.best_mu))
         step = replace(step, form=form)
-        search = MuSearch(_Pilot.of(step, floor, pilot), given=mu)
-    prices = _Prices(step, floor, rows, keep)
-    prices.follow(search)
-    chosen, value, status = MuSearch(prices, given=mu).refine()
+        if isinstance(search.prices, _Pilot):
+            search = MuSearch(_Pilot.of(step, floor, pilot), given=mu)
+        prices = _Prices(step, floor, rows, keep)
+        search = prices.searched(search)
+    chosen, value, status = search.refine()
     if status is Status.INTERIOR and rule != "press" and rows.k > 1:
         log.info("more passes: the criterion has kinks, which interpolation does not resolve")
         t = math.log(chosen)
-        bounds = max(t - _OCTAVE, math.log(prices.floor)), t + _OCTAVE
-        t, value = newton(prices.exact_derivatives, t, *bounds)
+        t, value = newton(prices.exact_derivatives, t, *prices.around(t))
         chosen = math.exp(t)
     elif status is Status.INTERIOR and prices.blur(math.log(chosen)) > _BLUR:
         log.info("pass 2 again: the criterion is too flat to be interpolated in a wide window")
-        t = math.log(chosen)
-        prices.look_at((max(t - _CLOSE, math.log(prices.floor)), t + _CLOSE), np.empty(0))
+        prices.look_at(prices.around(math.log(chosen), _CLOSE), np.empty(0))
         chosen, value, status = MuSearch(prices, given=mu).refine()
     gamma = centres.kernel.gamma
     width = np.nan if gamma is None else gamma
