@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from fisherkit import KernelFisherClassifier, KernelRidgeCV, blocks
+from fisherkit import KernelFisherClassifier, KernelRidgeCV, basis, blocks
 from fisherkit.blocks import form_of_rows
-from fisherkit.kernels import Kernel
+from fisherkit.kernels import Gram, Kernel
 from fisherkit.moments import Block, Centres
 from fisherkit.refined import refined
 from fisherkit.rows import Budget, LocalRows
@@ -67,6 +67,17 @@ def test_a_search_that_ends_at_the_smallest_mu_agrees_with_memory(data, penalty)
     assert parts.selection_.method == "streamed"
     assert parts.regularization_ == pytest.approx(whole.regularization_, rel=1e-8)
     assert gap(whole.loo_prediction_, parts.loo_prediction_) < 1e-8
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "linear", "poly"])
+def test_memory_and_blocks_factorise_the_same_bits(data, name):
+    X, _, rows = data
+    kernel = Kernel(name, gamma=0.3)
+    memory = basis.centres(Gram(X, kernel), rows, np.ones(N), "rkhs")
+    parts = Centres.of(kernel, X[rows], np.ones(M), "rkhs")
+    assert np.array_equal(rows[parts.kept], memory.rows)
+    w = np.ones((len(memory.rows), 1))
+    assert np.array_equal(parts.lift(w), memory.lift(w))
 
 
 def in_blocks(X, Y, weights):

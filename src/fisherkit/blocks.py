@@ -389,7 +389,7 @@ def fit_rows(
     """Two passes over the rows and the mu that the criterion ``rule`` prefers (unless given).
 
     ``pilot`` are some rows at random; residuals are kept if they take no more than ``keep`` bytes.
-    Cost: 3 n m^2 flops and 2 n m kernel values.
+    Cost: 3 n m^2 flops and 2 n m kernel values; twice that where moments are `refined`.
     """
     form, relative = form_of_rows(rows, centres, pilot, bias)
     log.info("pass 1: %d rows, %d centres, rank %d", form.rows, centres.size, form.rank)

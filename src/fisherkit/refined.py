@@ -17,6 +17,9 @@ the second step of a Cholesky QR factorisation.) What rounding has left out of W
 For the rkhs penalty the features are solved for all pivots. That K_mm is known to rounding only
 remains: fits to nearly dependent centres have an error of eps n / mu in memory and here.
 
+B_ii stays a difference, 1 minus leverage: left-out residuals of rows with a leverage next to one (a
+narrow kernel's centres, at small mu) have an error of eps / B_ii, which memory has not.
+
 Cost: one pass of 4 n m^2 flops, and n m^2 more in each later one (3 n m^2 for coefficients).
 """
 
