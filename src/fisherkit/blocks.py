@@ -202,7 +202,8 @@ class _Pilot(_Priced):
         j = search.best
         t = np.log(search.mus)
         if j == 0 or j == len(t) - 1:
-            return (t[0], t[1]) if j == 0 else (t[-2], t[-1])
+            ends = t[:2] if j == 0 else t[-2:]
+            return ends[0], ends[-1]
         around = np.stack([self.groups[mu] for mu in search.mus[j - 1 : j + 2]])
         step = 0.5 * (t[j + 1] - t[j - 1])
         below, at, above = search.values[j - 1 : j + 2]
@@ -239,22 +240,17 @@ class _Prices(_Priced):
         self.nodes, self.parts = nodes, tally.kept
         return values[len(grid) :]
 
-    def searched(self, search: MuSearch) -> MuSearch:
-        """The search on all rows that follows another one."""
-        self._follow(search)
-        return MuSearch(self, given=search.given)
-
-    def _follow(self, search: MuSearch) -> None:
-        """Pass 2, at the values of mu that a search on pilot rows, or on another form, suggests."""
-        mus, j, known = search.mus, search.best, search.prices
-        if search.given is None and self.smooth:
-            near = self.around(math.log(mus[j]))
-            self.look_at(known.window(search) if isinstance(known, _Pilot) else near, mus)
-            return
-        nodes = mus
-        if not self.affordable(len(nodes)):
-            nodes = mus[max(j - _NEIGHBOURS, 0) : j + _NEIGHBOURS + 1]
-        self.prepare(mus, nodes)
+    def searched(self, before: MuSearch, window: tuple[float, float]) -> MuSearch:
+        """Pass 2, at the values of mu that a search before it suggests, and the search there."""
+        mus, j = before.mus, before.best
+        if before.given is None and self.smooth:
+            self.look_at(window, mus)
+        else:
+            nodes = mus
+            if not self.affordable(len(nodes)):
+                nodes = mus[max(j - _NEIGHBOURS, 0) : j + _NEIGHBOURS + 1]
+            self.prepare(mus, nodes)
+        return MuSearch(self, given=before.given)
 
     def around(self, log_mu: float, half: float = _OCTAVE) -> tuple[float, float]:
         """A window about this value, as far as mu may go."""
@@ -394,19 +390,23 @@ def fit_rows(
     form, relative = form_of_rows(rows, centres, pilot, bias)
     log.info("pass 1: %d rows, %d centres, rank %d", form.rows, centres.size, form.rank)
     step, floor = SecondPass(form, rule, balanced, (), 0), relative * form.unit
-    search = MuSearch(_Pilot.of(step, floor, pilot), given=mu)
-    prices = _Prices(step, floor, rows, keep)
-    if form.doubt(search.best_mu) <= _DOUBT:
-        search = prices.searched(search)
+    scout = _Pilot.of(step, floor, pilot)
+    prices, search = _Prices(step, floor, rows, keep), MuSearch(scout, given=mu)
+    trusted = form.doubt(search.best_mu) <= _DOUBT
+    if trusted:
+        search = prices.searched(search, scout.window(search))
     doubt = form.doubt(search.best_mu)
     if doubt > _DOUBT:  # so say the pilot rows, or all rows where these misjudged
         log.info("pass 1 again: about mu=%.1e, its rounding is %.0e", search.best_mu, doubt)
         form = refined(rows, form, least=min(floor, search.best_mu))
         step = replace(step, form=form)
-        if isinstance(search.prices, _Pilot):
-            search = MuSearch(_Pilot.of(step, floor, pilot), given=mu)
         prices = _Prices(step, floor, rows, keep)
-        search = prices.searched(search)
+        window = prices.around(math.log(search.best_mu))
+        if not trusted:
+            scout = _Pilot.of(step, floor, pilot)
+            search = MuSearch(scout, given=mu)
+            window = scout.window(search)
+        search = prices.searched(search, window)
     chosen, value, status = search.refine()
     if status is Status.INTERIOR and rule != "press" and rows.k > 1:
         log.info("more passes: the criterion has kinks, which interpolation does not resolve")

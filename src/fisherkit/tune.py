@@ -303,8 +303,9 @@ class _Tuner:
 
     def _allowed(self, price: _Price, share: float, mu: float) -> float:
         """Trace that a factorisation with so many centres may leave out."""
+        strict, loose = self._budgets(share, mu)
         many = basis.many(price.centres, self.problem.design.gram)
-        return self._budgets(share, mu)[many](price.unit)
+        return (loose if many else strict)(price.unit)
 
     def _accurate(self, gamma: float | None) -> tuple[_Search, float, float, Status]:
         """A search that is accurate at the mu that it finds; with that mu, its value and status."""
