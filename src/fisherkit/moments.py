@@ -88,8 +88,6 @@ class Centres:
         rkhs penalty: L, lower triangular, with K_mm = L L'.
     split : int
         How many pivots pass 1 solves for.
-    loss : float
-        By how much moments of what the pivots leave multiply the error of G.
     largest_inverse : float
         The largest eigenvalue of K_mm^-1.
     """
@@ -100,7 +98,6 @@ class Centres:
     scale: Array | None
     corner: Array | None
     split: int = 0
-    loss: float = 1.0
     largest_inverse: float = 0.0
 
     @classmethod
@@ -124,15 +121,15 @@ class Centres:
         if len(kept) == 0:  # a kernel that vanishes on every centre
             return cls(kernel, X[:1, :], rows[:1], xp.ones_like(frequency[:1]), None)
         largest_inverse = _norm(corner, inverse=True)
-        split, loss = _enough_pivots(corner, largest_inverse)
+        split = _enough_pivots(corner, largest_inverse)
         chosen = xp.take(X, _array.indices(kept, X), axis=0)
-        return cls(kernel, chosen, rows[kept], None, corner, split, loss, largest_inverse)
+        return cls(kernel, chosen, rows[kept], None, corner, split, largest_inverse)
 
     def carefully(self) -> Centres:
         """The same features, every pivot solved for: n m^2 flops more in each pass."""
         if self.corner is None:
             return self
-        return replace(self, split=self.size, loss=1.0)
+        return replace(self, split=self.size)
 
     @property
     def size(self) -> int:
@@ -189,8 +186,8 @@ class Centres:
         return w if self.scale is None else self.scale[:, None] * w
 
 
-def _enough_pivots(L: Array, largest_inverse: float) -> tuple[int, float]:
-    """The smallest split p at which raw moments of what is left cost few digits, and how many.
+def _enough_pivots(L: Array, largest_inverse: float) -> int:
+    """The smallest split p at which raw moments of what is left cost few digits.
 
     The error of G from the block beyond p is eps |S|^2 / |S^-1|^-1 with S = L22 L22', against
     eps |K| from all of G.
@@ -200,11 +197,10 @@ def _enough_pivots(L: Array, largest_inverse: float) -> tuple[int, float]:
     # S^-1 is a part of K^-1, so its norm is no larger.
     p = 0
     while p < m:
-        loss = _norm(L[p:, p:], inverse=False) ** 2 * largest_inverse / largest
-        if loss <= _LOSS:
-            return p, max(loss, 1.0)
+        if _norm(L[p:, p:], inverse=False) ** 2 * largest_inverse <= _LOSS * largest:
+            return p
         p = 2 * p if p else _FIRST_SPLIT
-    return m, 1.0
+    return m
 
 
 def _norm(L: Array, *, inverse: bool) -> float:
@@ -385,21 +381,21 @@ class Form:
         return self.lam.shape[0]
 
     def doubt(self, mu: float) -> float:
-        """About the largest relative error of fits at mu that rounding of the moments causes.
+        """About the largest relative error of fits at mu that moments taken once cause.
 
-        Estimates of it lie mostly above what is seen, beside the fit in memory, and where centres
-        are nearly dependent below it by the factor `_DEPENDENT`.
+        As seen beside fits in memory; where centres nearly depend on each other it is larger by
+        the factor `_DEPENDENT`.
         """
         xp = _array.namespace(self.lam)
         moments = _array.eps(self.lam) * float(xp.max(self.lam)) / mu
         if self.centres.corner is None or self.centres.split == self.centres.size:
             return moments
         if not self.plain:
-            return max(self.centres.loss, _DEPENDENT) * moments
+            return _DEPENDENT * moments
         beta = self.xi / (self.lam + mu)[:, None]
         explained = float(xp.sum(self.lam[:, None] * beta * beta)) / self.mass
         length = (float(xp.sum(beta * beta)) / explained) ** 0.5 if explained > 0 else 0.0
-        return max(self.centres.loss * moments, self.centres.plain_error * length)
+        return max(moments, self.centres.plain_error * length)
 
     def coordinates(self, X: Array) -> Array:
         """q (b, r) of rows X; 2 b m r flops."""
