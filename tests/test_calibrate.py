@@ -5,7 +5,13 @@ import oracles
 import pytest
 from oracles import gap
 
-from fisherkit.calibrate import SLOPE_BOUNDS, fit_slope, loo_decisions, probabilities
+from fisherkit.calibrate import (
+    SLOPE_BOUNDS,
+    fit_slope,
+    loo_decisions,
+    probabilities,
+    slope_terms,
+)
 from fisherkit.canonical import Canonical
 from fisherkit.coding import Rule
 from fisherkit.ridge import RidgePath
@@ -161,3 +167,12 @@ def test_the_class_decided_leads_even_where_probabilities_cannot_show_it(n_class
     np.testing.assert_array_equal(np.argmax(shown, axis=1), [0, 1, n_classes - 1])
     np.testing.assert_allclose(shown, 1 / n_classes, rtol=4 * np.finfo(dtype).eps)
     assert shown.dtype == dtype
+
+
+@pytest.mark.parametrize("a", [1e-3, 1.0, 1e3])
+def test_two_classes_have_the_terms_of_a_softmax(a):
+    rng = np.random.default_rng(0)
+    d, t = rng.normal(size=(50, 1)), rng.random(50)
+    target, share = np.stack([1 - t, t], axis=1), rng.random(50)
+    softmax = slope_terms(a, np.hstack([0 * d, d]), target, share)
+    assert slope_terms(a, d, target, share) == pytest.approx(softmax, rel=1e-12, abs=1e-14)
