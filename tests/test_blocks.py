@@ -15,9 +15,10 @@ from fisherkit import KernelFisherClassifier, KernelRidgeCV
 from fisherkit.blocks import SecondPass, _Pilot
 from fisherkit.kernels import Distinct, Kernel
 from fisherkit.large import automatic_centres, memory_budget, plan
-from fisherkit.moments import Block, Centres, FirstPass, Form, left_out
+from fisherkit.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows import Budget, LocalRows, Survey
 from fisherkit.select import Status
+from fisherkit.sums import Block
 from fisherkit.weights import Weights
 
 N = 1200
@@ -275,7 +276,7 @@ def test_moments_are_those_of_the_features_however_many_pivots_are_solved_for(da
     step = FirstPass(centres, None, 1)
     sums = step.begin()
     step.add(sums, block)
-    upper = np.triu(sums.second)
+    upper = np.triu(sums.features.second)
     G = centres.finish(centres.finish(upper + np.triu(upper, 1).T).T)
     Z = np.linalg.solve(centres.corner, kernel.block(X, centres.X).T).T
     assert gap(Z.T @ Z, G) < 1e-9

@@ -13,7 +13,7 @@ LAYERS = [
     ["_array", "_cityblock", "progress"],
     ["kernels", "coding", "weights", "covariance"],
     ["basis"],
-    ["canonical", "ridge", "moments"],
+    ["canonical", "ridge", "sums", "moments"],
     ["criteria", "decompose", "evidence"],
     [
         *("select", "tune", "calibrate", "descent", "sparse", "crossfit", "learners", "climb"),

@@ -11,9 +11,10 @@ from sklearn.datasets import make_moons
 from fisherkit import KernelFisherClassifier, KernelRidgeCV, basis, blocks
 from fisherkit.blocks import form_of_rows
 from fisherkit.kernels import Gram, Kernel
-from fisherkit.moments import Block, Centres
+from fisherkit.moments import Centres
 from fisherkit.refined import refined
 from fisherkit.rows import Budget, LocalRows
+from fisherkit.sums import Block
 from fisherkit.weights import Weights
 
 N, M = 700, 60

@@ -19,7 +19,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -28,10 +28,21 @@ from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.canonical import relative_floor
 from fisherkit.criteria import Criterion, HeldOut
-from fisherkit.moments import Block, Centres, FirstPass, Form, left_out
+from fisherkit.moments import Centres, FirstPass, Form, left_out
 from fisherkit.refined import refined
 from fisherkit.rows import Rows
-from fisherkit.select import GRID, PATH_DTYPE, MuSearch, Selection, Status, log, newton, vertex
+from fisherkit.select import (
+    GRID,
+    PATH_DTYPE,
+    GridSearch,
+    MuSearch,
+    Selection,
+    Status,
+    log,
+    newton,
+    vertex,
+)
+from fisherkit.sums import Block, Numbers
 
 _PILOT_ROWS = 16384  # at most, whose left-out prices tell where the best mu will be
 _GROUPS = 16  # of pilot rows, whose spread tells how uncertain the optimum is
@@ -55,10 +66,10 @@ class Tally:
     kept: list[tuple[np.ndarray, Array]]
 
 
-def second_pass_numbers(m: int, d: int, k: int, p: int | None = None) -> tuple[int, int]:
-    """Numbers alive in pass 2 for each row, and beside them; the most that p mus can be if None."""
+def second_pass_numbers(m: int, d: int, k: int, p: int | None = None) -> Numbers:
+    """Those of pass 2 on m features at p mus, or at a whole grid and a window."""
     p = len(GRID) + _NODES[1] if p is None else p
-    return 2 * (m + 1) + 2 * d + (4 * k + 2) * p, (m + 1) ** 2
+    return Numbers(2 * (m + 1) + 2 * d + (4 * k + 2) * p, (m + 1) ** 2)
 
 
 @dataclass(frozen=True)
@@ -75,14 +86,8 @@ class SecondPass:
     keep_from: int
 
     @property
-    def row_numbers(self) -> int:
-        m, d, k = self.form.rank, self.form.centres.X.shape[1], self.form.xi.shape[1]
-        return second_pass_numbers(m, d, k, len(self.mus))[0]
-
-    @property
-    def state_numbers(self) -> int:
-        m, d, k = self.form.rank, self.form.centres.X.shape[1], self.form.xi.shape[1]
-        return second_pass_numbers(m, d, k, len(self.mus))[1]
+    def numbers(self) -> Numbers:
+        return second_pass_numbers(*self.form.shape, len(self.mus))
 
     def begin(self) -> Tally:
         return Tally(np.zeros(len(self.mus)), 0.0, [])
@@ -119,9 +124,8 @@ class SlopePass(SecondPass):
     title: ClassVar[str] = "Newton step"
 
     @property
-    def row_numbers(self) -> int:
-        m, d, k = self.form.rank, self.form.centres.X.shape[1], self.form.xi.shape[1]
-        return second_pass_numbers(m, d, k, 6)[0]
+    def numbers(self) -> Numbers:
+        return second_pass_numbers(*self.form.shape, 6)
 
     def begin(self) -> Tally:
         return Tally(np.zeros(3), 0.0, [])
@@ -136,7 +140,7 @@ class SlopePass(SecondPass):
 
 @dataclass
 class _Priced:
-    """What `MuSearch` knows of a form whose rows are priced by ``step``."""
+    """What a search over mu knows of a form whose rows are priced by ``step``."""
 
     step: SecondPass
     floor: float
@@ -150,17 +154,37 @@ class _Priced:
         return self.form.unit
 
     @property
-    def smooth(self) -> bool:
-        return self.step.rule != "error"
-
-    @property
     def negligible(self) -> float:
         return 1e-13 * self.form.spread / self.form.mass if self.step.rule == "press" else 0.0
 
 
+class _Guess(NamedTuple):
+    """Which mus pass 2 is to price, the best of them so far, and the window that it will be in.
+
+    There is no window for a mu that is given.
+    """
+
+    mus: np.ndarray
+    best: int
+    window: tuple[float, float] | None
+
+    @property
+    def mu(self) -> float:
+        return float(self.mus[self.best])
+
+    @classmethod
+    def of(cls, step: SecondPass, floor: float, pilot: Block, mu: float | None) -> _Guess:
+        """By the pilot rows, unless mu is given."""
+        if mu is not None:
+            return cls(np.array([mu]), 0, None)
+        scout = _Pilot.of(step, floor, pilot)
+        search = GridSearch(scout)
+        return cls(search.mus, search.best, scout.window(search))
+
+
 @dataclass
 class _Pilot(_Priced):
-    """The prices of some rows under the form of all, group by group; for `MuSearch`."""
+    """The prices of some rows under the form of all, group by group; for `GridSearch`."""
 
     blocks: list[tuple[Array, Block]]
     groups: dict[float, np.ndarray] = field(default_factory=dict)
@@ -194,16 +218,12 @@ class _Pilot(_Priced):
             losses -= criterion.of_residuals(e / self.form.mean_complements(mus))
         return losses
 
-    def derivatives(self, log_mu: float) -> tuple[float, float, float]:
-        raise NotImplementedError("the pilot prices a grid only")
-
-    def window(self, search: MuSearch) -> tuple[float, float]:
+    def window(self, search: GridSearch) -> tuple[float, float]:
         """Where the optimum of all rows will be, in log mu."""
         j = search.best
         t = np.log(search.mus)
         if j == 0 or j == len(t) - 1:
-            ends = t[:2] if j == 0 else t[-2:]
-            return ends[0], ends[-1]
+            return (t[0], t[1]) if j == 0 else (t[-2], t[-1])
         around = np.stack([self.groups[mu] for mu in search.mus[j - 1 : j + 2]])
         step = 0.5 * (t[j + 1] - t[j - 1])
         below, at, above = search.values[j - 1 : j + 2]
@@ -240,17 +260,21 @@ class _Prices(_Priced):
         self.nodes, self.parts = nodes, tally.kept
         return values[len(grid) :]
 
-    def searched(self, before: MuSearch, window: tuple[float, float]) -> MuSearch:
-        """Pass 2, at the values of mu that a search before it suggests, and the search there."""
-        mus, j = before.mus, before.best
-        if before.given is None and self.smooth:
+    @property
+    def smooth(self) -> bool:
+        return self.step.rule != "error"
+
+    def searched(self, guess: _Guess) -> MuSearch:
+        """Pass 2, and the search over what it has priced."""
+        mus, j, window = guess
+        if window is not None and self.smooth:
             self.look_at(window, mus)
         else:
             nodes = mus
             if not self.affordable(len(nodes)):
                 nodes = mus[max(j - _NEIGHBOURS, 0) : j + _NEIGHBOURS + 1]
             self.prepare(mus, nodes)
-        return MuSearch(self, given=before.given)
+        return MuSearch(self, given=guess.mu if window is None else None)
 
     def around(self, log_mu: float, half: float = _OCTAVE) -> tuple[float, float]:
         """A window about this value, as far as mu may go."""
@@ -390,23 +414,20 @@ def fit_rows(
     form, relative = form_of_rows(rows, centres, pilot, bias)
     log.info("pass 1: %d rows, %d centres, rank %d", form.rows, centres.size, form.rank)
     step, floor = SecondPass(form, rule, balanced, (), 0), relative * form.unit
-    scout = _Pilot.of(step, floor, pilot)
-    prices, search = _Prices(step, floor, rows, keep), MuSearch(scout, given=mu)
-    trusted = form.doubt(search.best_mu) <= _DOUBT
+    prices, guess = _Prices(step, floor, rows, keep), _Guess.of(step, floor, pilot, mu)
+    trusted = form.doubt(guess.mu) <= _DOUBT
     if trusted:
-        search = prices.searched(search, scout.window(search))
-    doubt = form.doubt(search.best_mu)
+        search = prices.searched(guess)
+        if mu is None:
+            near = prices.around(math.log(search.best_mu))
+            guess = _Guess(search.mus, search.best, near)
+    doubt = form.doubt(guess.mu)
     if doubt > _DOUBT:  # so say the pilot rows, or all rows where these misjudged
-        log.info("pass 1 again: about mu=%.1e, its rounding is %.0e", search.best_mu, doubt)
-        form = refined(rows, form, least=min(floor, search.best_mu))
+        log.info("pass 1 again: about mu=%.1e, its rounding is %.0e", guess.mu, doubt)
+        form = refined(rows, form, least=min(floor, guess.mu))
         step = replace(step, form=form)
         prices = _Prices(step, floor, rows, keep)
-        window = prices.around(math.log(search.best_mu))
-        if not trusted:
-            scout = _Pilot.of(step, floor, pilot)
-            search = MuSearch(scout, given=mu)
-            window = scout.window(search)
-        search = prices.searched(search, window)
+        search = prices.searched(guess if trusted else _Guess.of(step, floor, pilot, mu))
     chosen, value, status = search.refine()
     if status is Status.INTERIOR and rule != "press" and rows.k > 1:
         log.info("more passes: the criterion has kinks, which interpolation does not resolve")

@@ -36,9 +36,10 @@ from fisherkit.committee import STACKED, Committee, Priced, Pricing, Share, log_
 from fisherkit.kernels import Kernel
 from fisherkit.large import Plan, choose, draw
 from fisherkit.likelihood import Likelihood, LocalParts, Parts, meaningful
-from fisherkit.moments import Block, Centres, FirstPass, Form, left_out
+from fisherkit.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows import Budget, LocalRows, Rows, Sample, Together, blas_threads
 from fisherkit.select import GRID, log, mu_grid
+from fisherkit.sums import Block, Numbers
 
 _PASS_SHARE = 0.5  # of the budget, for the passes
 _SCORE_SHARE = 0.25  # for the scores of the members that are being calibrated
@@ -77,18 +78,8 @@ class ScorePass:
     start: int = 0
 
     @property
-    def row_numbers(self) -> int:
-        return self._numbers[0]
-
-    @property
-    def state_numbers(self) -> int:
-        return self._numbers[1]
-
-    @property
-    def _numbers(self) -> tuple[int, int]:
-        form = self.form
-        d, k = form.centres.X.shape[1], form.xi.shape[1]
-        return second_pass_numbers(form.rank, d, k, len(self.mus))
+    def numbers(self) -> Numbers:
+        return second_pass_numbers(*self.form.shape, len(self.mus))
 
     def begin(self) -> None:
         return None
@@ -206,7 +197,7 @@ def fit_committee(
     """
     m = asked.plan.n_components
     assert m is not None
-    rows.budget.require(*second_pass_numbers(m, d, rows.k, len(GRID)))  # before any row is read
+    rows.budget.require(second_pass_numbers(m, d, rows.k, len(GRID)))  # before any row is read
     _require_room(parts.capacity, 1, pricing.combine)
     sample, pool, seen = draw(asked.plan, asked.seed, rows, d)
     pool = given or pool

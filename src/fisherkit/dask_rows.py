@@ -18,8 +18,8 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.moments import Block
 from fisherkit.rows import Budget, Pass, frame_values, require_number_columns
+from fisherkit.sums import Block
 from fisherkit.weights import Weights
 
 _FAN_IN = 8  # states merged by one task
@@ -126,9 +126,10 @@ def run(step: Pass, chunk: Chunk, budget: Budget) -> Any:
     kept = chunk.kept
     size = budget.block_rows(step, 1)
     if not size:
-        budget.require(step.row_numbers, step.state_numbers)
-    elements = min(size * step.row_numbers, _array.preferred_elements(chunk.Y))
-    for rows in _array.row_blocks(len(kept), step.row_numbers, elements):
+        budget.require(step.numbers)
+    row = step.numbers.row
+    elements = min(size * row, _array.preferred_elements(chunk.Y))
+    for rows in _array.row_blocks(len(kept), row, elements):
         step.add(state, chunk.block(kept[rows]))
     return state
 

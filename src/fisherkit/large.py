@@ -23,10 +23,11 @@ from fisherkit.blocks import Fitted, Kept, fit_rows, second_pass_numbers
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Design
 from fisherkit.kernels import Gram, Kernel, gamma_of_variance, median_gamma, race_seed
-from fisherkit.moments import Block, Centres, moment_numbers
+from fisherkit.moments import Centres
 from fisherkit.ridge import Residuals, Ridge
 from fisherkit.rows import LocalRows, Rows, Sample, Seen, Survey
 from fisherkit.select import Selection, log
+from fisherkit.sums import Block, moment_numbers
 from fisherkit.tune import Problem, greedy_centres, tune, tune_low_rank
 from fisherkit.weights import Weights
 
@@ -170,8 +171,9 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
     """Survey, width, centres, and the two passes; ``given`` are the centres if they are known."""
     m = request.plan.n_components
     assert m is not None
-    for numbers in (second_pass_numbers, moment_numbers):  # before any row is read
-        rows.budget.require(*numbers(m + 1, d, rows.k))  # a penalized bias is one feature more
+    # Before any row is read; a penalized bias is one feature more.
+    rows.budget.require(second_pass_numbers(m + 1, d, rows.k))
+    rows.budget.require(moment_numbers(m + 1, d, rows.k))
     sample, pool, seen = draw(request.plan, request.seed, rows, d)
     kernel = replace(request.kernel, gamma=_width(request, rows, sample, seen))
     reason = request.plan.reason
@@ -259,7 +261,7 @@ def draw(plan: Plan, seed: int, rows: Rows, d: int) -> tuple[Sample, Sample, See
     assert m is not None
     pool = _pool(plan.basis, m)
     survey = Survey(1, race_seed(seed), d, rows.k, rows.describe)
-    least, one = (replace(survey, size=size).state_numbers for size in (0, 1))
+    least, one = (replace(survey, size=size).numbers.state for size in (0, 1))
     affordable = int(_SAMPLE_SHARE * rows.budget.bytes / 8 - least) // (one - least)
     survey = replace(survey, size=max(m, min(max(m + _PILOT, pool), affordable)))
     seen = rows.sweep(survey)

@@ -42,6 +42,7 @@ from fisherkit._array import Array
 from fisherkit.basis import leading_rows
 from fisherkit.canonical import trace_unit
 from fisherkit.kernels import Gram, Kernel
+from fisherkit.sums import Block, Numbers, Sums, moment_numbers
 from fisherkit.weights import Weights
 
 INVISIBLE = 1e-10  # of the smallest mu priced: directions below it are left out
@@ -52,24 +53,6 @@ _PLAIN = 1e-10  # error of the features that saves solving for pivots again in p
 _DEPENDENT = 300.0  # error of moments where centres nearly depend on each other, as seen
 _ORIGIN_ROWS = 2048  # whose mean moments are taken about
 _FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 64, 128, ..., m
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some rows of the data: features, targets (b, k), weights, and their places in the data."""
-
-    X: Array
-    Y: Array
-    weights: Weights
-    index: np.ndarray
-
-    def rows(self, some: slice) -> Block:
-        return Block(
-            self.X[some, :],
-            self.Y[some, :],
-            Weights(self.weights.frequency[some], self.weights.cost[some]),
-            self.index[some],
-        )
 
 
 @dataclass(frozen=True)
@@ -218,18 +201,11 @@ def _norm(L: Array, *, inverse: bool) -> float:
     return size
 
 
-def moment_numbers(m: int, d: int, k: int) -> tuple[int, int]:
-    """Numbers alive for each row while moments of m features are taken, and beside them."""
-    return 2 * m + 2 * d + 4 * k, m * (m + k + 1)
-
-
 @dataclass
 class Moments:
-    """Sums over rows, about the point ``Shifted.origin``; the upper triangle of ``second``."""
+    """`Sums` of the features about ``FirstPass.origin``, and those of the targets and weights."""
 
-    second: Array
-    first: Array
-    cross: Array
+    features: Sums
     targets: Array
     squares: Array
     mass: float
@@ -258,46 +234,32 @@ class FirstPass:
         return cls(centres, origin, n_targets)
 
     @property
-    def row_numbers(self) -> int:
-        return self._numbers[0]
-
-    @property
-    def state_numbers(self) -> int:
-        return self._numbers[1]
-
-    @property
-    def _numbers(self) -> tuple[int, int]:
+    def numbers(self) -> Numbers:
         return moment_numbers(self.centres.size, self.centres.X.shape[1], self.n_targets)
 
     def begin(self) -> Moments:
-        m, k, X = self.centres.size, self.n_targets, self.centres.X
-        shapes = ((m, m), (m,), (m, k), (k,), (k,))
-        second, first, cross, targets, squares = (_array.zeros(shape, X) for shape in shapes)
-        return Moments(second, first, cross, targets, squares, 0.0, 0.0, 0)
+        k, X = self.n_targets, self.centres.X
+        features = Sums.zero(self.centres.size, k, X)
+        return Moments(features, _array.zeros((k,), X), _array.zeros((k,), X), 0.0, 0.0, 0)
 
     def add(self, sums: Moments, block: Block) -> None:
         w = block.weights
         F = self.centres.block(block.X)
         if self.origin is not None:
             F -= self.origin
-        weighted = w.v[:, None] * block.Y
-        sums.first += w.v @ F
-        sums.cross += F.T @ weighted
-        xp = _array.namespace(F)
+        sums.features.add(F, block)
+        xp, weighted = _array.namespace(F), w.v[:, None] * block.Y
         sums.targets += xp.sum(weighted, axis=0)
         sums.squares += xp.sum(weighted * block.Y, axis=0)
-        if not w.uniform:
-            F *= w.root[:, None]
-        _array.add_gram(sums.second, F)
         sums.mass += w.mass
         sums.total += w.total
         sums.rows += F.shape[0]
 
     def merge(self, a: Moments, b: Moments) -> Moments:
-        for name in ("second", "first", "cross", "targets", "squares"):
-            total = getattr(a, name)
-            total += getattr(b, name)
-        return replace(a, mass=a.mass + b.mass, total=a.total + b.total, rows=a.rows + b.rows)
+        return Moments(
+            *(a.features.merge(b.features), a.targets + b.targets, a.squares + b.squares),
+            *(a.mass + b.mass, a.total + b.total, a.rows + b.rows),
+        )
 
 
 @dataclass(frozen=True)
@@ -332,13 +294,13 @@ class Form:
         """Decompose the moments; O(m^3). ``smallest`` is the least mu, relative to tr(G)/n."""
         centres = step.centres
         xp = _array.namespace(centres.X)
-        second = _array.symmetric(sums.second)
-        cross, mean = sums.cross, xp.zeros_like(sums.targets)
-        point = sums.first / sums.mass
+        point = sums.features.first / sums.mass
         if bias == "free":
             mean = sums.targets / sums.mass
-            second -= sums.mass * (point[:, None] * point[None, :])
-            cross = cross - sums.first[:, None] * mean[None, :]
+            second, cross = sums.features.about_mean(sums.mass, mean)
+        else:
+            mean = xp.zeros_like(sums.targets)
+            second, cross = _array.symmetric(sums.features.second), sums.features.cross
         G = centres.finish(centres.finish(second).T)
         C = centres.finish(cross)
         trace = float(xp.sum(xp.linalg.diagonal(G)))
@@ -379,6 +341,11 @@ class Form:
     @property
     def rank(self) -> int:
         return self.lam.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of coordinates, of the features of the data, and of targets."""
+        return self.rank, self.centres.X.shape[1], self.xi.shape[1]
 
     def doubt(self, mu: float) -> float:
         """About the largest relative error of fits at mu that moments taken once cause.

@@ -30,17 +30,9 @@ from typing import ClassVar
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.moments import INVISIBLE, Block, Form, moment_numbers
+from fisherkit.moments import INVISIBLE, Form
 from fisherkit.rows import Rows
-
-
-@dataclass
-class Again:
-    """Sums over rows of t: squares (upper triangle), t itself, and products with the targets."""
-
-    second: Array
-    first: Array
-    cross: Array
+from fisherkit.sums import Block, Numbers, Sums, moment_numbers
 
 
 @dataclass(frozen=True)
@@ -54,34 +46,20 @@ class RefiningPass:
     scale: Array
 
     @property
-    def row_numbers(self) -> int:
-        return self._numbers[0]
+    def numbers(self) -> Numbers:
+        return moment_numbers(*self.form.shape)
 
-    @property
-    def state_numbers(self) -> int:
-        return self._numbers[1]
-
-    @property
-    def _numbers(self) -> tuple[int, int]:
-        form = self.form
-        return moment_numbers(form.rank, form.centres.X.shape[1], form.xi.shape[1])
-
-    def begin(self) -> Again:
+    def begin(self) -> Sums:
         r, k = self.form.xi.shape
-        return Again(*(_array.zeros(shape, self.scale) for shape in ((r, r), (r,), (r, k))))
+        return Sums.zero(r, k, self.scale)
 
-    def add(self, sums: Again, block: Block) -> None:
-        w = block.weights
+    def add(self, sums: Sums, block: Block) -> None:
         T = self.form.coordinates(block.X)
         T /= self.scale
-        sums.first += w.v @ T
-        sums.cross += T.T @ (w.v[:, None] * block.Y)
-        if not w.uniform:
-            T *= w.root[:, None]
-        _array.add_gram(sums.second, T)
+        sums.add(T, block)
 
-    def merge(self, a: Again, b: Again) -> Again:
-        return Again(a.second + b.second, a.first + b.first, a.cross + b.cross)
+    def merge(self, a: Sums, b: Sums) -> Sums:
+        return a.merge(b)
 
 
 def refined(rows: Rows, form: Form, *, least: float) -> Form:
@@ -91,11 +69,11 @@ def refined(rows: Rows, form: Form, *, least: float) -> Form:
     eps, largest = _array.eps(form.lam), float(xp.max(form.lam))
     scale = xp.sqrt(form.lam + max(least, eps * largest))
     sums = rows.sweep(RefiningPass(form, scale))
-    M, cross, point = _array.symmetric(sums.second), sums.cross, xp.zeros_like(scale)
-    if form.bias == "free":  # what the mean of the rows has lacked
-        point = sums.first / form.mass
-        M -= form.mass * (point[:, None] * point[None, :])
-        cross = cross - sums.first[:, None] * form.mean[None, :]
+    if form.bias == "free":
+        M, cross = sums.about_mean(form.mass, form.mean)
+        point = sums.first / form.mass  # what the mean of the rows has lacked
+    else:
+        M, cross, point = _array.symmetric(sums.second), sums.cross, xp.zeros_like(scale)
     theta, V = _array.eigh(M)
     A = xp.sqrt(_array.clip_in_place(theta, lower=0.0))[:, None] * V.T * scale
     _, sigma, Wt = xp.linalg.svd(A)

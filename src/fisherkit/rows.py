@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.kernels import fingerprints, race
-from fisherkit.moments import Block
 from fisherkit.progress import Meter
+from fisherkit.sums import Block, Numbers
 from fisherkit.weights import Weights
 
 LEAST_ROWS = 16  # of a block: a budget that does not hold them is refused
@@ -37,9 +37,7 @@ class BudgetError(ValueError):
 class Pass(Protocol):
     """What is summed up in one sweep over the rows. Picklable, so that it can travel.
 
-    ``on_host`` says that it runs in NumPy whatever X is; ``row_numbers`` and ``state_numbers`` say
-    how many floats are alive for each row of a block and for each worker; ``title`` names the pass
-    to users.
+    ``on_host`` says that it runs in NumPy whatever X is; ``title`` names the pass to users.
     """
 
     on_host: ClassVar[bool]
@@ -48,10 +46,7 @@ class Pass(Protocol):
     def title(self) -> str: ...
 
     @property
-    def row_numbers(self) -> int: ...
-
-    @property
-    def state_numbers(self) -> int: ...
+    def numbers(self) -> Numbers: ...
 
     def begin(self) -> Any: ...
 
@@ -68,13 +63,13 @@ class Budget:
 
     def block_rows(self, step: Pass, workers: int) -> int:
         """Rows of a block that ``workers`` can have in hand at a time; 0 where none fit."""
-        free = self.bytes // (8 * workers) - step.state_numbers
-        rows = max(free, 0) // step.row_numbers
+        numbers = step.numbers
+        rows = max(self.bytes // (8 * workers) - numbers.state, 0) // numbers.row
         return rows if rows >= LEAST_ROWS else 0
 
-    def require(self, row_numbers: int, state_numbers: int) -> None:
-        """Refuse a budget that does not hold a block of so many numbers for each row."""
-        least = 8 * (state_numbers + LEAST_ROWS * row_numbers)
+    def require(self, numbers: Numbers) -> None:
+        """Refuse a budget that does not hold a block of so many numbers."""
+        least = 8 * (numbers.state + LEAST_ROWS * numbers.row)
         if least > self.bytes:
             raise BudgetError(
                 f"max_memory leaves {self.bytes} bytes, which is smaller than one block: "
@@ -180,10 +175,11 @@ class LocalRows:
             workers -= 1
             size = self.budget.block_rows(step, workers)
         if not size:
-            self.budget.require(step.row_numbers, step.state_numbers)
+            self.budget.require(step.numbers)
         where = np.empty(0) if step.on_host else self.Y
-        elements = min(size * step.row_numbers, _array.preferred_elements(where))
-        slices = list(_array.row_blocks(self.n, step.row_numbers, elements))
+        row = step.numbers.row
+        elements = min(size * row, _array.preferred_elements(where))
+        slices = list(_array.row_blocks(self.n, row, elements))
         workers = min(workers, len(slices))
         stop, meter = threading.Event(), Meter(step.title, self.n)
 
@@ -228,12 +224,9 @@ class Together:
         return self.steps[0].title + (f", {len(self.steps)} widths" if many else "")
 
     @property
-    def row_numbers(self) -> int:
-        return max(step.row_numbers for step in self.steps)
-
-    @property
-    def state_numbers(self) -> int:
-        return sum(step.state_numbers for step in self.steps)
+    def numbers(self) -> Numbers:
+        rows, states = zip(*(step.numbers for step in self.steps), strict=True)
+        return Numbers(max(rows), sum(states))
 
     def begin(self) -> list[Any]:
         return [step.begin() for step in self.steps]
@@ -359,12 +352,9 @@ class Survey:
     describe: Callable[[int], str]
 
     @property
-    def row_numbers(self) -> int:
-        return 4 * self.n_features + self.n_targets + 8
-
-    @property
-    def state_numbers(self) -> int:
-        return 3 * (self.size + _SPARE) * (self.n_features + self.n_targets + 6)
+    def numbers(self) -> Numbers:
+        wide = self.n_features + self.n_targets
+        return Numbers(3 * self.n_features + wide + 8, 3 * (self.size + _SPARE) * (wide + 6))
 
     def begin(self) -> Seen:
         return Seen()

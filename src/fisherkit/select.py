@@ -184,8 +184,8 @@ def _meeting(here: _Point, there: _Point) -> float:
     return here.x + 0.5 * t
 
 
-class Prices(Protocol):
-    """A criterion as a function of mu alone; see `Criterion`."""
+class GridPrices(Protocol):
+    """A criterion at values of mu."""
 
     @property
     def unit(self) -> float: ...
@@ -194,12 +194,16 @@ class Prices(Protocol):
     def floor(self) -> float: ...
 
     @property
-    def smooth(self) -> bool: ...
-
-    @property
     def negligible(self) -> float: ...
 
     def values(self, mus: Sequence[float]) -> np.ndarray: ...
+
+
+class Prices(GridPrices, Protocol):
+    """A criterion as a function of mu alone; see `Criterion`."""
+
+    @property
+    def smooth(self) -> bool: ...
 
     def derivatives(self, log_mu: float) -> tuple[float, float, float]: ...
 
@@ -235,13 +239,10 @@ class PathPrices:
 
 
 @dataclass
-class MuSearch:
-    """The search over mu by its prices: grid first, Newton on request.
+class GridSearch:
+    """The search over mu by its prices on a grid. A ``given`` mu is only priced."""
 
-    A ``given`` mu is only priced.
-    """
-
-    prices: Prices
+    prices: GridPrices
     given: float | None = None
     mus: np.ndarray = field(init=False)
     values: np.ndarray = field(init=False)
@@ -281,6 +282,13 @@ class MuSearch:
         order = (mus, self.mus) if before else (self.mus, mus)
         prices = (values, self.values) if before else (self.values, values)
         self.mus, self.values = np.concatenate(order), np.concatenate(prices)
+
+
+@dataclass
+class MuSearch(GridSearch):
+    """The search over mu by its prices: grid first, Newton on request."""
+
+    prices: Prices
 
     def refine(self) -> tuple[float, float, Status]:
         """The chosen mu, the criterion there, and the status."""
