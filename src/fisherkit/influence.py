@@ -5,7 +5,10 @@ changes their residuals to (I - Q_GG D)^-1 r_G. One row is leave-one-out; two ro
 
     r_j = (a_i r_j + q_ij d_i r_i) / (a_i a_j - q_ij^2 d_i d_j),     a_i = 1 - q_ii d_i,
 
-the residual of row j by the model that has seen neither: every pair from one B, without refits.
+the residual of row j by the model that has seen neither: every pair from one B, without refits. In
+the units t_i = r_i sqrt(d_i / a_i) and u_ij = q_ij sqrt(d_i d_j / (a_i a_j)) it is
+
+    r_j sqrt(a_j d_j) = (t_j + u_ij t_i) / (1 - u_ij^2).
 """
 
 from __future__ import annotations
@@ -59,21 +62,27 @@ def influences(ridge: Ridge, rows: np.ndarray | None = None) -> Array:
     both = a - second * (1 - ridge.B_diag) / w.v
     both = xp.where(second > 0, both, xp.ones_like(both))
     own = (w.v - d) * xp.sum((r / both[:, None]) ** 2, axis=1)
+    unit = xp.sqrt(d / a)
+    t, share = r * unit[:, None], w.v / (a * d)
+    squares = xp.sum(t * t, axis=1)
     parts = []
     for some in _array.row_blocks(len(wanted), n):
         i = _array.indices(wanted[some], ridge.Y)
-        a_i, d_i, s_i, r_i = (xp.take(values, i, axis=0) for values in (a, d, w.root, r))
-        q = -ridge.resolvent.strip(i) / (s_i[:, None] * w.root[None, :])
-        other = i[:, None] != everyone[None, :]
-        q = xp.where(other, q, xp.zeros_like(q))
-        determinant = a_i[:, None] * a[None, :] - q**2 * d_i[:, None] * d[None, :]
-        total = xp.zeros_like(q)
-        for column in range(r.shape[1]):
-            top = a_i[:, None] * r[None, :, column]
-            top = top + q * (d_i * r_i[:, column])[:, None]
-            total += (top / determinant) ** 2
-        total = xp.where(other, total, xp.zeros_like(total))
-        parts.append(total @ w.v)
+        t_i, squares_i, share_i = (xp.take(values, i, axis=0) for values in (t, squares, share))
+        u = ridge.resolvent.strip(i)
+        u *= unit / w.root
+        u *= -xp.take(unit / w.root, i, axis=0)[:, None]
+        u = xp.where(i[:, None] == everyone[None, :], xp.zeros_like(u[:1, :1]), u)
+        # The square of the sum t_j + u t_i, term by term: powers of u times g.
+        g = 1 - u * u
+        g *= g
+        g = 1 / g
+        total = g @ (share * squares) - share_i * squares_i  # without the row itself
+        g *= u
+        total += 2 * xp.sum(t_i * (g @ (share[:, None] * t)), axis=1)
+        g *= u
+        total += squares_i * (g @ share)
+        parts.append(total)
     i = _array.indices(wanted, ridge.Y)
     d_i, losses_i, own_i = (xp.take(values, i, axis=0) for values in (d, losses, own))
     mass = w.mass - d_i
