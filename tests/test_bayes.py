@@ -317,6 +317,18 @@ def test_the_score_is_the_regression_on_codes(n_classes, amplitude):
 
 
 @CLASSES
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 1.0])
+@pytest.mark.parametrize("amplitude", [1e15, 1e20])
+def test_noise_below_rounding_is_raised_to_it(n_classes, amplitude, gamma):
+    X, y = oracles.noisy_classes(200, n_classes)
+    K, Y = amplitude * oracles.gram(X, gamma=gamma), oracles.indicators(y)
+    ridge = score(K.copy(), Y, Weights.unit(X))
+    fitted = K @ ridge.coef + ridge.intercept
+    np.testing.assert_allclose(fitted, Y - ridge.residual, atol=0.1)
+    assert np.all(np.isfinite(ridge.leave_one_out()))
+
+
+@CLASSES
 def test_the_score_on_inducing_points_is_the_regression_on_their_kernel(n_classes):
     X, y = oracles.noisy_classes(40, n_classes)
     centres = np.arange(0, 40, 5)

@@ -33,6 +33,7 @@ _STEP = 1e-3  # of the differences that give the curvature
 _CURVATURE_ROWS = 500  # rows that are enough for it
 _CLEAR = 3.0  # gain in log marginal likelihood that speaks for many widths beyond doubt
 _SCALE_SD, _WEIGHT_SD = 3.0, 1.5  # of the prior on log amplitudes, and on the common log w
+_ROUNDING = 4.0  # the least noise, in units of eps tr(K), the rounding of K
 _WEIGHT_MEAN = 0.5  # over d: the common w at the centre of its prior, for standardised features
 
 
@@ -243,13 +244,15 @@ def score(K: Array, Y: Array, weights: Weights) -> Ridge:
     """The regression on codes Y (n, k) that has the direction of the discriminant; consumes K.
 
     K is in units of the total noise, so that mu = 1. The kernel is centred first, which gains
-    digits where its amplitude is large; the intercept is that of K as it came.
+    digits where its amplitude is large; the intercept is that of K as it came. Noise below the
+    rounding of K is raised to it.
     """
     xp = _array.namespace(K)
+    rounding = _array.eps(K) * float(weights.v @ xp.linalg.diagonal(K))
     mean = (K @ weights.v) / weights.mass
     level = float(weights.v @ mean) / weights.mass
     rank_two_update(K, xp.ones_like(mean), 0.5 * level - mean)
-    solved = solve(K, Y, weights, bias="free", penalty="rkhs", mu=1.0)
+    solved = solve(K, Y, weights, bias="free", penalty="rkhs", mu=max(1.0, _ROUNDING * rounding))
     assert solved is not None
     ridge = solved[0]
     return replace(ridge, intercept=ridge.intercept - mean @ ridge.coef)
