@@ -50,7 +50,7 @@ LAYERS = [
             *("tasks", "splits", "printed", "methods", "studies", "experiments", "figures"),
             *("catalogue", "journal", "runner", "tables", "findings", "page", "__init__"),
             *("trials", "loo_studies", "toy_studies", "canvas", "loo_figures", "toy_figures"),
-            *("rank_figure", "command"),
+            *("rank_figure", "table_findings", "command"),
         )
     ],
     ["cli_reproduce", "cli"],

@@ -380,6 +380,16 @@ def test_printed_tables_have_every_column_that_is_named():
             assert {column.column, column.spread} <= columns.keys()
 
 
+def test_printed_sizes_are_shares_of_the_training_rows():
+    def share(table, data, title):
+        found = tables.printed_values(catalogue.find(table), data)
+        return next(value.share for column, value in found.items() if column.title == title)
+
+    assert share("kfdaq-table1", "banana", "kFDA_1") == 15.3
+    assert share("fofsloo-table3", "heart", "F-OFS-LOO") == pytest.approx(100 * 10 / 170, rel=1e-3)
+    assert np.isnan(share("orkfd-table1", "heart", "ORKFD"))
+
+
 def test_the_sizes_of_the_sets_are_those_of_the_data():
     if not os.environ.get("FISHERKIT_DATA"):
         pytest.skip("FISHERKIT_DATA, the folder with the benchmark sets, is not set")
@@ -396,6 +406,16 @@ def test_published_rows_have_all_the_splits_asked_for(table):
     for row in journal.read_csv(path):
         if row["splits"] and row["data"] in table.sets:
             assert int(row["splits"]) >= table.asked(row["method"], row["data"]), row
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_the_full_run_is_published(table):
+    found = {
+        (row["data"], row["method"], row["protocol"])
+        for row in journal.read_csv(TRACKED / f"{table.name}.csv")
+    }
+    sets = [tables.MEAN] if table.means_only else table.sets
+    assert {(data, *column) for data in sets for column in table.columns()} <= found
 
 
 # ---- page

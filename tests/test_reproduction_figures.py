@@ -12,11 +12,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.reproduction import catalogue, loo_studies, tables, toy_studies
-from fisherkit.reproduction.experiments import PAPERS
+from fisherkit.reproduction.experiments import PAPERS, TABLES
 from fisherkit.reproduction.figures import FIGURES
-from fisherkit.reproduction.findings import about_figures, about_table
+from fisherkit.reproduction.findings import about_figures
 from fisherkit.reproduction.journal import Journal
 from fisherkit.reproduction.studies import STUDIES
+from fisherkit.reproduction.table_findings import about_tables
 from fisherkit.reproduction.tasks import TRIAL, Task
 from fisherkit.reproduction.trials import as_text, by_setting, numbers, options
 
@@ -181,8 +182,10 @@ def test_results_are_found_by_setting_in_the_order_of_trials():
 def test_the_tracked_page_says_what_the_tracked_results_say(tmp_path):
     shutil.copytree(ROOT / "reproduction" / "results", tmp_path / "results")  # without a journal
     book = Journal(tmp_path, catalogue.settings)
-    view = tables.View(book, catalogue.EXPERIMENTS["orkfd-table1"], splits=100, quick=False)
-    texts = [about_table("orkfd-table1", view.summary())]
+    found = {
+        table.name: tables.View(book, table, splits=100, quick=False).summary() for table in TABLES
+    }
+    texts = [about_tables(paper, found) for paper in ("orkfd", "kfdaq", "fofsloo", "bfd")]
     texts += [about_figures(book, paper) for paper in ("orkfd", "esann", "kfdaq", "bfd")]
     page = (ROOT / "reproduction" / "page.html").read_text(encoding="utf-8")
     for text in texts:
@@ -192,4 +195,4 @@ def test_the_tracked_page_says_what_the_tracked_results_say(tmp_path):
 def test_nothing_is_found_where_results_are_missing(tmp_path):
     book = Journal(tmp_path, catalogue.settings)
     assert all(about_figures(book, paper) is None for paper in PAPERS)
-    assert about_table("orkfd-table1", []) is None
+    assert all(about_tables(paper, {}) is None for paper in PAPERS)

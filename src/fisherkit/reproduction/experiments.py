@@ -53,7 +53,7 @@ class Printed:
     title: str
     method: str = ""  # empty: quoted, not run
     spread: str = ""  # the column of its printed spread
-    size: str = ""  # the column of its printed model size
+    size: str = ""  # the column of its printed model size, in terms or, "_pct", percent of rows
     doubt: str = ""  # why it is no fair comparison; empty: it is
 
 
@@ -150,7 +150,9 @@ _FOFSLOO_PRINTED = (
 _KFDAQ_PRINTED = (
     Printed("q1_mcr", "kFDA_1", "sparse-q1", "q1_pm", "q1_nrs_pct", doubt=LEAKED),
     Printed("q05_mcr", "kFDA_0.5", "sparse-q05", "q05_pm", "q05_nrs_pct", doubt=LEAKED),
-    Printed("best_mcr", "best quoted", "", "best_pm", doubt=OTHER_PROTOCOL),
+    Printed("q1min_mcr", "kFDA_1, sparsest", "", "q1min_pm", "q1min_nrs_pct", doubt=LEAKED),
+    Printed("q05min_mcr", "kFDA_0.5, sparsest", "", "q05min_pm", "q05min_nrs_pct", doubt=LEAKED),
+    Printed("best_mcr", "best quoted", "", "best_pm", "best_nrs_pct", doubt=OTHER_PROTOCOL),
 )
 
 

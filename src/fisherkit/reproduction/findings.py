@@ -1,8 +1,7 @@
-"""What holds of each paper, what does not, and why: a short text each.
+"""What holds of the figures of each paper, what does not, and why: a short text each.
 
 The verdicts are ours; every measured figure in them is worked out from the results, so a text can
-only be had where all trials of the paper's figures, or all rows of its table, are there. Figures
-quoted from print are written out.
+only be had where all trials are there. Figures quoted from print are written out.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,9 +10,7 @@ import numpy as np
 
 from fisherkit.reproduction.figures import FIGURES
 from fisherkit.reproduction.journal import Journal
-from fisherkit.reproduction.splits import IDA
-from fisherkit.reproduction.tables import MEAN, Row
-from fisherkit.reproduction.tasks import HONEST, PAPER, Result, Task
+from fisherkit.reproduction.tasks import Result, Task
 from fisherkit.reproduction.toy_studies import printed_toys
 from fisherkit.reproduction.trials import by_setting, numbers, values
 
@@ -229,33 +226,6 @@ def _bfd_projections(results: Results) -> str:
     )
 
 
-def _orkfd_table(rows: list[Row]) -> str | None:
-    mean = {
-        (str(row["data"]), str(row["method"]), str(row["protocol"])): float(str(row["mean"]))
-        for row in rows
-    }
-    columns = [(method, HONEST) for method in ("kernel-fisher", "kernel-fisher-coefficients")]
-    columns += [("kernel-fisher", PAPER), ("committee", HONEST), ("ORKFD", "printed")]
-    if any((data, *column) not in mean for data in (*IDA, MEAN) for column in columns):
-        return None
-    rkhs, papers = (
-        {data: mean[data, method, HONEST] for data in (*IDA, MEAN)}
-        for method in ("kernel-fisher", "kernel-fisher-coefficients")
-    )
-    worse = max(rkhs[data] - papers[data] for data in IDA)
-    return (
-        "Table 1 holds. With the penalty of the paper, tuned by leave-one-out on every split, the "
-        f"mean error over the {len(IDA)} sets is {papers[MEAN]:.2f} % where "
-        f"{mean[MEAN, 'ORKFD', 'printed']:.2f} % is printed, and single sets differ by both signs. "
-        f"The penalty on the function (rkhs) has {rkhs[MEAN]:.2f} %: it is better on image "
-        f"({rkhs['image']:.2f} against {papers['image']:.2f}), and nowhere worse by more than "
-        f"{worse:.1f} points. The protocol of the paper, one choice for all splits, flatters by "
-        f"{rkhs[MEAN] - mean[MEAN, 'kernel-fisher', PAPER]:.1f} points. A committee of the models "
-        f"that tuning prices has {mean[MEAN, 'committee', HONEST]:.2f} %, most of it from splice "
-        "and image, where distances are better measured by L1."
-    )
-
-
 _FIGURES: dict[str, Callable[[Results], str]] = {
     "orkfd": _orkfd,
     "esann": _esann,
@@ -272,8 +242,3 @@ def about_figures(journal: Journal, paper: str) -> str | None:
     if paper not in _FIGURES or any(task not in journal for task in tasks):
         return None
     return _FIGURES[paper]({task: journal.result(task) for task in tasks})
-
-
-def about_table(name: str, rows: list[Row]) -> str | None:
-    """The text about a table; None if there is none, or if rows are missing."""
-    return _orkfd_table(rows) if name == "orkfd-table1" else None

@@ -14,10 +14,11 @@ from typing import Any
 from fisherkit.reproduction import tables
 from fisherkit.reproduction.catalogue import EXPERIMENTS
 from fisherkit.reproduction.experiments import CONTROLS, PAPERS, Figure, Table
-from fisherkit.reproduction.findings import about_figures, about_table
+from fisherkit.reproduction.findings import about_figures
 from fisherkit.reproduction.journal import Journal
 from fisherkit.reproduction.methods import METHODS
 from fisherkit.reproduction.rank_figure import critical_difference
+from fisherkit.reproduction.table_findings import about_tables
 from fisherkit.reproduction.tables import MEAN, Ranks, Row
 from fisherkit.reproduction.tasks import HONEST, LEAK, PAPER
 
@@ -37,7 +38,7 @@ def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list
     results.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     sections: dict[str, list[str]] = {paper: [] for paper in PAPERS}
-    findings: dict[str, list[str | None]] = {paper: [] for paper in PAPERS}
+    summaries: dict[str, dict[str, list[Row]]] = {paper: {} for paper in PAPERS}
     errors: list[Row] = []
     for name, experiment in EXPERIMENTS.items():
         paper = name.split("-")[0]
@@ -45,22 +46,21 @@ def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list
             sections[paper].append(_figure(journal, experiment, quick=quick))
             continue
         view = tables.View(journal, experiment, splits=splits, quick=quick)
-        rows = view.summary()
+        rows = summaries[paper][name] = view.summary()
         if rows:
             path = results / f"{name}.csv"
             tables.write(path, tables.COLUMNS, rows)
             written.append(path)
         if experiment.measure == "error":
             errors += rows
-        findings[paper].append(about_table(name, rows))
         sections[paper].append(_table(experiment, rows, view.ranks()))
     overview = tables.overview(journal, splits=splits, quick=quick)
     if overview:
         tables.write(results / "overview.csv", _OVERVIEW, overview)
         written.append(results / "overview.csv")
     path = journal.folder / "page.html"
-    for paper, texts in findings.items():
-        texts.append(about_figures(journal, paper))
+    for paper, found in summaries.items():
+        texts = about_tables(paper, found), about_figures(journal, paper)
         sections[paper][:0] = [f"<p>{escape(text)}</p>" for text in texts if text]
     path.write_text(_page(journal, _overview(overview, errors), sections), encoding="utf-8")
     return [*written, path]
@@ -85,7 +85,8 @@ def _page(journal: Journal, overview: str, sections: dict[str, list[str]]) -> st
         "links": links,
         "overview": overview,
         "papers": papers,
-        "made": f"{len(records)} results, {hours:.1f} hours of one core in all. {escape(made)}.",
+        "made": f"{len(records)} results. Their fits took {hours:.1f} hours of one core, "
+        f"{hours / 2:.1f} of two (--jobs 2). {escape(made)}.",
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
@@ -171,10 +172,7 @@ def _cell(row: Row | None, table: Table, *, best: bool) -> str:
     star = "*" if isinstance(p, float) and p < 0.05 else ""
     text = f"{_number(row['mean'])}{star}{mark}"
     text = f"<b>{text}</b>" if best else text
-    share, error = row.get("share"), row.get("se")
-    small = f"<small>± {_number(error)}</small>" if isinstance(error, float) else ""
-    if isinstance(share, float) and share < 99.95:
-        small += f"<small>{_number(share, 1)} %</small>"
+    small = _small(row.get("se"), row.get("share"))
     tip = f" title='{_number(z, 1)} standard errors from {row['column']}'" if mark else ""
     return f"<td class='{kind}'{tip}>{text}{small}</td>"
 
@@ -183,9 +181,16 @@ def _printed_cell(row: Row | None) -> str:
     if row is None:
         return "<td class='printed'>-</td>"
     doubt = f" <abbr title='{escape(str(row['note']))}'>!</abbr>" if row.get("note") else ""
-    spread = row.get("sd")
-    small = f"<small>± {_number(spread)}</small>" if isinstance(spread, float) else ""
+    small = _small(row.get("sd"), row.get("share"))
     return f"<td class='printed'>{_number(row['mean'])}{doubt}{small}</td>"
+
+
+def _small(spread: object, share: object) -> str:
+    """What is printed small below a mean: its spread, and the share of rows in the model."""
+    text = f"<small>± {_number(spread)}</small>" if isinstance(spread, float) else ""
+    if isinstance(share, float) and share < 99.95:
+        text += f"<small>{_number(share, 1)} %</small>"
+    return text
 
 
 def _ranks(ranks: Ranks | None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from math import sqrt
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata, studentized_range
@@ -66,14 +67,27 @@ def published(name: str) -> dict[str, dict[str, str]]:
     return {row["dataset"]: row for row in csv.DictReader(text.splitlines())}
 
 
-def printed_values(table: Table, data: str) -> dict[Printed, tuple[float, float]]:
-    """Printed value and spread of each column for a set, where there is one."""
-    found: dict[Printed, tuple[float, float]] = {}
+class Quoted(NamedTuple):
+    """A figure of a printed table, its spread and the share of training rows in the model."""
+
+    mean: float
+    spread: float
+    share: float
+
+
+def printed_values(table: Table, data: str) -> dict[Printed, Quoted]:
+    """What is printed for a set, by column, where there is something."""
+    found: dict[Printed, Quoted] = {}
     for name in table.published:
         row = published(name).get(data, {})
         for column in table.printed:
             if row.get(column.column):
-                found[column] = float(row[column.column]), float(row.get(column.spread) or "nan")
+                mean, spread, size = (
+                    float(row.get(part) or "nan")
+                    for part in (column.column, column.spread, column.size)
+                )
+                share = 1.0 if column.size.endswith("_pct") else 100 / SIZES[data][0]
+                found[column] = Quoted(mean, spread, rounded(share * size, 4))
     return found
 
 
@@ -123,7 +137,7 @@ class View:
                 if protocol == HONEST and (data, method) in p_values:
                     row["p_holm"] = rounded(p_values[data, method], 3)
                 rows.append(row)
-            rows += [_quoted(data, column, *value) for column, value in prints.items()]
+            rows += [_quoted(data, column, value) for column, value in prints.items()]
         means = _means(rows, len(self.sets))
         shown = means if table.means_only else [*rows, *means]
         return shown if any("splits" in row for row in shown) else []
@@ -177,20 +191,21 @@ def _measured(table: Table, data: str, method: str, protocol: str, found: Cell) 
     }
 
 
-def _quoted(data: str, column: Printed, value: float, spread: float) -> Row:
+def _quoted(data: str, column: Printed, value: Quoted) -> Row:
     return {
         "data": data,
         "method": column.title,
         "protocol": "printed" if column.method else "quoted",
-        "mean": value,
-        "sd": spread,
+        "mean": value.mean,
+        "sd": value.spread,
+        "share": value.share,
         "note": column.doubt,
     }
 
 
-def _against(found: Cell, printed: tuple[float, float], n_printed: int) -> Row:
+def _against(found: Cell, printed: Quoted, n_printed: int) -> Row:
     """Difference to the printed mean, in standard errors of both where the spread is known."""
-    value, spread = printed
+    value, spread, _ = printed
     error = sqrt(found.se**2 + (0.0 if np.isnan(spread) else spread**2 / n_printed))
     return {
         "printed": value,
@@ -251,16 +266,16 @@ def holm(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], flo
     return corrected
 
 
-def best_printed(data: str, *, doubtful: bool) -> tuple[Printed, float, float] | None:
+def best_printed(data: str, *, doubtful: bool) -> tuple[Printed, Quoted] | None:
     """The smallest error printed for a set, by methods whose protocol is in doubt or by others."""
     found = [
-        (column, *value)
+        (column, value)
         for table in TABLES
         if table.measure == "error" and not table.means_only
         for column, value in printed_values(table, data).items()
         if bool(column.doubt) is doubtful
     ]
-    return min(found, key=lambda entry: entry[1]) if found else None
+    return min(found, key=lambda entry: entry[1].mean) if found else None
 
 
 def overview(journal: Journal, *, splits: int = 100, quick: bool = False) -> list[Row]:
@@ -286,12 +301,12 @@ def overview(journal: Journal, *, splits: int = 100, quick: bool = False) -> lis
         }
         best, doubtful = best_printed(data, doubtful=False), best_printed(data, doubtful=True)
         if doubtful is not None:
-            row |= {"doubtful_printed": doubtful[1], "doubtful_by": doubtful[0].title}
+            row |= {"doubtful_printed": doubtful[1].mean, "doubtful_by": doubtful[0].title}
         if best is not None:
-            column, value, spread = best
-            against = _against(ours, (value, spread), n_splits(data))
+            column, value = best
+            against = _against(ours, value, n_splits(data))
             row |= {
-                "best_printed": value,
+                "best_printed": value.mean,
                 "printed_by": column.title,
                 "to_printed": against["difference"],
                 "to_printed_in_se": against["in_se"],
