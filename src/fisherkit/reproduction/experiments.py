@@ -238,7 +238,7 @@ TABLES = (
         title="area under the ROC curve, one width",
         sets=IDA,
         methods=(*CONTROLS, "lda", "qda", "svc", *KERNEL, "bayes-lssvm", "bayes", "committee"),
-        paper=("bayes", "kernel-fisher-coefficients"),
+        paper=("bayes", "bayes-lssvm", "kernel-fisher-coefficients"),
         published=("bfd_table2_rbf_auc.csv",),
         printed=(
             Printed("BFD", "BFD", "bayes", "BFD_sd"),
@@ -256,6 +256,7 @@ TABLES = (
         title="area under the ROC curve, one width per feature",
         sets=IDA,
         methods=(*CONTROLS, "bayes", "bayes-ard", "bayes-lssvm-ard"),
+        paper=("bayes-ard", "bayes-lssvm-ard"),
         reference="bayes-ard",
         published=("bfd_table3_ard_auc.csv",),
         printed=(

@@ -97,6 +97,7 @@ def _text(value: Any) -> str:
 _KERNEL = {"gamma": "gamma_", "regularization": "regularization_"}
 _SPARSE = {"gamma": "gamma_", "rho": "rho_"}
 _WIDTH = {"gamma": "gamma_"}
+_LENGTHS = {"length_scale": "length_scale_"}
 
 METHODS = {
     method.name: method
@@ -132,27 +133,29 @@ METHODS = {
             "bayes",
             "Bayesian",
             BayesianFisherClassifier(random_state=0),
-            {"length_scale": "length_scale_"},
+            _LENGTHS,
             _bayes,
         ),
         Method(
             "bayes-lssvm",
             "Bayesian LS-SVM",
             BayesianFisherClassifier(evidence="lssvm", random_state=0),
-            {"length_scale": "length_scale_"},
+            _LENGTHS,
             _bayes,
         ),
         Method(
             "bayes-ard",
             "Bayesian, ARD",
             BayesianFisherClassifier(ard=True, random_state=0),
-            {"length_scale": "length_scale_"},
+            _LENGTHS,
             _bayes,
         ),
         Method(
             "bayes-lssvm-ard",
             "Bayesian LS-SVM, ARD",
             BayesianFisherClassifier(ard=True, evidence="lssvm", random_state=0),
+            _LENGTHS,
+            _bayes,
         ),
         Method(
             "sparse-q05", "Sparse, q = 0.5", SparseFisherClassifier(q=0.5, random_state=0), _SPARSE
