@@ -264,6 +264,6 @@ TABLES = (
             Printed("LSSVM", "LS-SVM, ARD", "bayes-lssvm-ard", "LSSVM_sd"),
         ),
         measure="auc",
-        most_splits={"bayes-ard": 20, "bayes-lssvm-ard": 20},
+        most_splits={"bayes": 20, "bayes-ard": 20, "bayes-lssvm-ard": 20},
     ),
 )
