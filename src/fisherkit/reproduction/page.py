@@ -11,6 +11,8 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fisherkit.reproduction import tables
 from fisherkit.reproduction.catalogue import EXPERIMENTS
 from fisherkit.reproduction.experiments import CONTROLS, PAPERS, Figure, Table
@@ -261,12 +263,14 @@ def _overview(rows: list[Row], errors: list[Row]) -> str:
         or float(row["relative"]) > _MOST_RELATIVE  # type: ignore[arg-type]
     ]
     wins = len(rows) - len(losses)
+    rank = 1.5 + 0.5 * float(np.mean([np.sign(float(str(row["difference"]))) for row in rows]))
     summary = (
         f"The committee, with the same settings everywhere, is at least level with grid-tuned SVC "
-        f"on {wins} of {len(rows)} sets. It is behind on {', '.join(losses) or 'none'}; by more "
-        f"than {_MOST_POINTS} points or {100 * _MOST_RELATIVE:.0f} % on "
-        f"{', '.join(beyond) or 'none'}. A printed figure whose protocol is not in doubt is better "
-        f"by more than two standard errors on {', '.join(behind) or 'none'}."
+        f"on {wins} of {len(rows)} sets, a mean rank of {rank:.2f} against {3 - rank:.2f}. It is "
+        f"behind on {', '.join(losses) or 'none'}; by more than {_MOST_POINTS} points or "
+        f"{100 * _MOST_RELATIVE:.0f} % on {', '.join(beyond) or 'none'}. A printed figure "
+        "whose protocol is not in doubt is better by more than two standard errors on "
+        f"{', '.join(behind) or 'none'}."
     )
     return (
         f"<p>{escape(summary)}</p><div class='wide' tabindex='0' role='region' "
