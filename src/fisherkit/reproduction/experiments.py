@@ -150,8 +150,13 @@ _FOFSLOO_PRINTED = (
 _KFDAQ_PRINTED = (
     Printed("q1_mcr", "kFDA_1", "sparse-q1", "q1_pm", "q1_nrs_pct", doubt=LEAKED),
     Printed("q05_mcr", "kFDA_0.5", "sparse-q05", "q05_pm", "q05_nrs_pct", doubt=LEAKED),
-    Printed("q1min_mcr", "kFDA_1, sparsest", "", "q1min_pm", "q1min_nrs_pct", doubt=LEAKED),
-    Printed("q05min_mcr", "kFDA_0.5, sparsest", "", "q05min_pm", "q05min_nrs_pct", doubt=LEAKED),
+    Printed(
+        "q1min_mcr", "kFDA_1, sparsest", "sparse-q1", "q1min_pm", "q1min_nrs_pct", doubt=LEAKED
+    ),
+    Printed(
+        *("q05min_mcr", "kFDA_0.5, sparsest", "sparse-q05", "q05min_pm", "q05min_nrs_pct"),
+        doubt=LEAKED,
+    ),
     Printed("best_mcr", "best quoted", "", "best_pm", "best_nrs_pct", doubt=OTHER_PROTOCOL),
 )
 
