@@ -299,9 +299,9 @@ def ratios(file: str, name: str, other: str, **where: object) -> list[float]:
     return [own / peer for own, peer in zip(*pair, strict=True)]
 
 
-def reproduction_seconds() -> list[float]:
-    """Processor time of the fit of every task of the reproduction."""
-    files = sorted((ROOT / "reproduction" / "results" / "runs").glob("*.csv"))
+def reproduction_seconds(method: str = "*") -> list[float]:
+    """Processor time of the fit of every task of the reproduction, or of one method."""
+    files = sorted((ROOT / "reproduction" / "results" / "runs").glob(f"{method}.csv"))
     return [float(row["seconds"]) for file in files for row in read(str(file))]
 
 

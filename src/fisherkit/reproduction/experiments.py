@@ -56,6 +56,11 @@ class Printed:
     size: str = ""  # the column of its printed model size, in terms or, "_pct", percent of rows
     doubt: str = ""  # why it is no fair comparison; empty: it is
 
+    @property
+    def kind(self) -> str:
+        """The protocol that its rows and its column are marked with."""
+        return "printed" if self.method else "quoted"
+
 
 @dataclass(frozen=True)
 class Table:

@@ -110,7 +110,7 @@ def _table(table: Table, rows: list[Row], ranks: Ranks | None) -> str:
     if not rows:
         return f"{title}<p>Not run yet: <code>fisherkit reproduce {table.name}</code></p>"
     measured = [c for c in table.columns() if any((r["method"], r["protocol"]) == c for r in rows)]
-    printed = [(column.title, "printed" if column.method else "quoted") for column in table.printed]
+    printed = [(column.title, column.kind) for column in table.printed]
     cells = {(r["data"], r["method"], r["protocol"]): r for r in rows}
     head = "".join(
         f"<th scope='col'>{escape(METHODS[method].title)}<small>{_PROTOCOLS[protocol]}</small></th>"
@@ -144,7 +144,8 @@ def _table(table: Table, rows: list[Row], ranks: Ranks | None) -> str:
     unit = "Area under the ROC curve" if table.measure == "auc" else "Test error"
     caption = (
         f"{unit} in percent, mean ± standard error over {min(splits)} to {max(splits)} splits; "
-        "the share of training rows in the model in small print. Bold: best of the methods run. "
+        "the share of training rows in the model in small print; spreads of printed figures are as "
+        "printed. Bold: best of the methods run. "
         "Arrows mark means that differ from print by more than two standard errors, stars those "
         f"that differ from {escape(METHODS[table.reference].title)} (5 %, corrected paired tests)."
     )

@@ -6,13 +6,14 @@ that a text can only be had where all rows it speaks of are there.
 
 from collections.abc import Callable, Mapping
 
+from fisherkit.reproduction.experiments import TABLES
 from fisherkit.reproduction.splits import IDA, SIZES, UCI
 from fisherkit.reproduction.tables import MEAN, Row
 from fisherkit.reproduction.tasks import HONEST, LEAK, PAPER
 
 _PRINTED = "printed"
 _ALIKE = 0.05  # points of AUC
-_FORWARD_SETS = ("breast_cancer", "diabetis", "heart")  # of Tables 1 to 3 of F-OFS-LOO
+_FORWARD = {table.name: table.sets[0] for table in TABLES if table.name.startswith("fofsloo-")}
 
 
 class _MissingRow(LookupError):
@@ -100,15 +101,14 @@ def _kfdaq(found: _Tables) -> str:
 def _fofsloo(found: _Tables) -> str:
     def row(method: str, protocol: str) -> str:
         numbers = [
-            f"{found.mean(f'fofsloo-table{number}', data, method, protocol):.1f}"
-            for number, data in enumerate(_FORWARD_SETS, start=1)
+            f"{found.mean(table, data, method, protocol):.1f}" for table, data in _FORWARD.items()
         ]
         return f"{numbers[0]}, {numbers[1]} and {numbers[2]} %"
 
     def terms(method: str, protocol: str) -> str:
         numbers = [
-            found.share(f"fofsloo-table{number}", data, method, protocol) * SIZES[data][0] / 100
-            for number, data in enumerate(_FORWARD_SETS, start=1)
+            found.share(table, data, method, protocol) * SIZES[data][0] / 100
+            for table, data in _FORWARD.items()
         ]
         return ", ".join(f"{number:.0f}" for number in numbers)
 

@@ -195,7 +195,7 @@ def _quoted(data: str, column: Printed, value: Quoted) -> Row:
     return {
         "data": data,
         "method": column.title,
-        "protocol": "printed" if column.method else "quoted",
+        "protocol": column.kind,
         "mean": value.mean,
         "sd": value.spread,
         "share": value.share,
