@@ -1,8 +1,9 @@
 """Array namespaces, devices and precision: the only module that knows about them.
 
 Every other module writes the array API standard against the namespace that `namespace` returns.
-The functions below are the few places where NumPy arrays deserve a LAPACK routine that the standard
-does not expose: in-place eigenvectors, the Cholesky inverse, pivoted Cholesky.
+The functions below are the few places where NumPy arrays deserve a BLAS or LAPACK routine that the
+standard does not expose: products added in place, in-place eigenvectors, the Cholesky inverse,
+pivoted Cholesky.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import scipy.linalg
 from scipy.linalg import lapack
 from sklearn import get_config
 
-from fisherkit import _cityblock
+from fisherkit import _blas, _cityblock
 
 Array = Any
 
@@ -25,6 +26,7 @@ _SMALL_MATRIX = 2048  # rows up to which memory does not matter
 _SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is faster
 _UNKNOWN_MEMORY = 4 << 30  # bytes taken to be free where the system does not say
 _GRAM_LEAF = 1280  # columns of the smallest product in a symmetric one
+_LEAST_ROWS = 1024  # of a block
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
@@ -146,9 +148,14 @@ def on_accelerator(x: Array) -> bool:
     return compat.is_cupy_array(x) or (compat.is_torch_array(x) and str(x.device) != "cpu")
 
 
-def preferred_elements(reference: Array) -> int:
-    """Numbers alive in a block of rows that keeps matrix products busy: more on an accelerator."""
-    return 1 << 30 if on_accelerator(reference) else 1 << 23
+def preferred_rows(reference: Array, row_length: int) -> int:
+    """Rows of a block, of ``row_length`` numbers each, that keeps matrix products busy.
+
+    Few beside a cache, many on an accelerator; a product of too few is slower.
+    """
+    if on_accelerator(reference):
+        return max(1, (1 << 30) // row_length)
+    return max(_LEAST_ROWS, (1 << 21) // row_length)
 
 
 def exp_in_place(x: Array) -> Array:
@@ -194,24 +201,34 @@ def add_to_diagonal(M: Array, value: float) -> None:
     M += value * like(np.eye(M.shape[0]), M)
 
 
+def add_product(total: Array, A: Array, B: Array, factor: float = 1.0) -> None:
+    """total += factor A B in place."""
+    if _blas.serves(total, A, B):
+        _blas.add_product(total, A, B, factor)
+    else:
+        total += factor * (A @ B)
+
+
 def add_gram(total: Array, F: Array) -> None:
     """total += F'F in place, for F (b, m): the upper triangle, about b m^2 flops.
 
-    By halves: large square products beside small ones on the diagonal (NumPy has the BLAS compute
-    those as symmetric, and lets other threads run meanwhile). What is below the diagonal of
-    ``total`` is unspecified until `symmetric` completes it.
+    What is below the diagonal of ``total`` is unspecified until `symmetric` completes it.
     """
-    _add_gram(total, F, 0, F.shape[1])
+    if _blas.serves(total, F):
+        _blas.add_gram(total, F)
+    else:
+        _add_gram_by_halves(total, F, 0, F.shape[1])
 
 
-def _add_gram(total: Array, F: Array, start: int, stop: int) -> None:
+def _add_gram_by_halves(total: Array, F: Array, start: int, stop: int) -> None:
+    """Large square products beside small ones on the diagonal."""
     if stop - start <= _GRAM_LEAF:
         total[start:stop, start:stop] += F[:, start:stop].T @ F[:, start:stop]
         return
     middle = (start + stop) // 2
     total[start:middle, middle:stop] += F[:, start:middle].T @ F[:, middle:stop]
-    _add_gram(total, F, start, middle)
-    _add_gram(total, F, middle, stop)
+    _add_gram_by_halves(total, F, start, middle)
+    _add_gram_by_halves(total, F, middle, stop)
 
 
 def symmetric(total: Array) -> Array:

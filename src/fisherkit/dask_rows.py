@@ -127,9 +127,8 @@ def run(step: Pass, chunk: Chunk, budget: Budget) -> Any:
     size = budget.block_rows(step, 1)
     if not size:
         budget.require(step.numbers)
-    row = step.numbers.row
-    elements = min(size * row, _array.preferred_elements(chunk.Y))
-    for rows in _array.row_blocks(len(kept), row, elements):
+    size = min(size, _array.preferred_rows(chunk.Y, step.numbers.row))
+    for rows in _array.row_blocks(len(kept), 1, size):
         step.add(state, chunk.block(kept[rows]))
     return state
 

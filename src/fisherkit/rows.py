@@ -177,9 +177,8 @@ class LocalRows:
         if not size:
             self.budget.require(step.numbers)
         where = np.empty(0) if step.on_host else self.Y
-        row = step.numbers.row
-        elements = min(size * row, _array.preferred_elements(where))
-        slices = list(_array.row_blocks(self.n, row, elements))
+        size = min(size, _array.preferred_rows(where, step.numbers.row))
+        slices = list(_array.row_blocks(self.n, 1, size))
         workers = min(workers, len(slices))
         stop, meter = threading.Event(), Meter(step.title, self.n)
 

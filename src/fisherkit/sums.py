@@ -58,8 +58,10 @@ class Sums:
     def add(self, F: Array, block: Block) -> None:
         """Add the rows F (b, m), which are consumed; b m^2 flops."""
         w = block.weights
-        self.first += w.v @ F
-        self.cross += F.T @ (w.v[:, None] * block.Y)
+        weighted = _array.namespace(F).concat([w.v[:, None] * block.Y, w.v[:, None]], axis=1)
+        both = F.T @ weighted
+        self.cross += both[:, :-1]
+        self.first += both[:, -1]
         if not w.uniform:
             F *= w.root[:, None]
         _array.add_gram(self.second, F)

@@ -1,0 +1,92 @@
+"""Products that are added to a NumPy array in place, by the BLAS that SciPy carries.
+
+NumPy writes every product to memory of its own, which one more pass has to add; SciPy's wrappers do
+not let other threads run meanwhile. The same routines called through `ctypes` need neither. To
+Fortran, a matrix whose rows are contiguous is its transpose.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas
+
+_POINTERS: dict[str, Any] = {
+    "char": ctypes.c_char_p,
+    "int": ctypes.POINTER(ctypes.c_int),
+    "d": ctypes.c_void_p,
+}
+
+
+def _routine(name: str) -> Any:
+    """A routine of SciPy's BLAS; ``None`` where its integers are not those of C."""
+    capsule, api = ctypes.py_object(cython_blas.__pyx_capi__[name]), ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    signature = api.PyCapsule_GetName(capsule)
+    words = signature.decode().partition("(")[2].rstrip(")").split(", ")
+    kinds: list[Any] = [_POINTERS.get(word.removesuffix(" *").rpartition("_")[2]) for word in words]
+    if None in kinds:
+        return None
+    return ctypes.CFUNCTYPE(None, *kinds)(api.PyCapsule_GetPointer(capsule, signature))
+
+
+_GEMM, _SYRK = _routine("dgemm"), _routine("dsyrk")
+
+
+def serves(total: Any, *factors: Any) -> bool:
+    """Whether the functions below take these arrays."""
+    if _GEMM is None or _SYRK is None or not all(type(M) is np.ndarray for M in (total, *factors)):
+        return False
+    return (
+        _by_rows(total)
+        and total.flags.writeable
+        and all(_by_rows(M) or _by_rows(M.T) for M in factors)
+    )
+
+
+def add_product(total: np.ndarray, A: np.ndarray, B: np.ndarray, factor: float) -> None:
+    """total += factor A B; ``total`` (n, m) has contiguous rows."""
+    n, m = total.shape
+    _GEMM(
+        *(_transposed(B), _transposed(A), _int(m), _int(n), _int(A.shape[1]), _double(factor)),
+        *(*_memory(B), *_memory(A), _double(1.0), *_memory(total)),
+    )
+
+
+def add_gram(total: np.ndarray, F: np.ndarray) -> None:
+    """total += F'F, the upper triangle; rows are contiguous."""
+    b, m = F.shape
+    _SYRK(
+        *(b"L", _transposed(F), _int(m), _int(b), _double(1.0)),
+        *(*_memory(F), _double(1.0), *_memory(total)),
+    )
+
+
+def _by_rows(M: np.ndarray) -> bool:
+    """Whether the numbers of a row are adjacent doubles, and rows follow each other."""
+    if M.dtype != np.float64 or M.ndim != 2 or M.size == 0 or not M.flags.aligned:
+        return False
+    row, column = M.strides
+    return column == M.itemsize and row % M.itemsize == 0 and row >= M.itemsize * M.shape[1]
+
+
+def _transposed(M: np.ndarray) -> bytes:
+    """Whether Fortran has to transpose the transpose that it sees."""
+    return b"N" if _by_rows(M) else b"T"
+
+
+def _memory(M: np.ndarray) -> tuple[Any, Any]:
+    """Where a matrix begins, and how far its rows (or columns) are apart."""
+    return M.ctypes.data, _int(max(M.strides) // M.itemsize)
+
+
+def _int(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int(value))
+
+
+def _double(value: float) -> Any:
+    return ctypes.cast(ctypes.pointer(ctypes.c_double(value)), ctypes.c_void_p)
