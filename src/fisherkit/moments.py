@@ -52,7 +52,7 @@ _LOSS = 256.0  # factor of the (worst) error that solving for fewer pivots may c
 _PLAIN = 1e-10  # error of the features that saves solving for pivots again in pass 2
 _DEPENDENT = 300.0  # error of moments where centres nearly depend on each other, as seen
 _ORIGIN_ROWS = 2048  # whose mean moments are taken about
-_FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 40, 50, 62, ..., m
+_FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 64, 128, ..., m
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _enough_pivots(L: Array, largest_inverse: float) -> int:
     while p < m:
         if _norm(L[p:, p:], inverse=False) ** 2 * largest_inverse <= _LOSS * largest:
             return p
-        p = p + p // 4 if p else _FIRST_SPLIT
+        p = 2 * p if p else _FIRST_SPLIT
     return m
 
 
