@@ -1,4 +1,4 @@
-"""Products that are added in place equal those of NumPy, for every layout of their arrays."""
+"""Products added or subtracted in place equal those of NumPy, for every layout of their arrays."""
 
 import threading
 
@@ -28,13 +28,13 @@ def test_this_scipy_offers_the_routines():
 @pytest.mark.parametrize("right", [*SERVED, "reversed"])
 @pytest.mark.parametrize("left", [*SERVED, "reversed"])
 @pytest.mark.parametrize("total", [*SERVED, "reversed"])
-def test_a_product_is_added_in_place(total, left, right):
+def test_a_product_is_subtracted_in_place(total, left, right):
     A, B = matrix(31, 7, left), matrix(7, 20, right)
     sum_ = matrix(31, 20, total)
-    wanted = sum_ - 2.5 * (A @ B)
+    wanted = sum_ - A @ B
     served = total in ("rows", "part of rows") and "reversed" not in (left, right)
     assert _blas.serves(sum_, A, B) == served
-    _array.add_product(sum_, A, B, -2.5)
+    _array.subtract_product(sum_, A, B)
     np.testing.assert_allclose(sum_, wanted, rtol=1e-13, atol=1e-13)
 
 
@@ -47,8 +47,8 @@ def test_a_gram_matrix_is_added_to_the_upper_triangle(layout):
 
 def test_nothing_beside_the_total_is_touched():
     wide = np.zeros((5, 9))
-    _array.add_product(wide[:, 2:6], np.ones((5, 3)), np.ones((3, 4)))
-    assert np.all(wide[:, 2:6] == 3) and np.all(wide[:, :2] == 0) and np.all(wide[:, 6:] == 0)
+    _array.subtract_product(wide[:, 2:6], np.ones((5, 3)), np.ones((3, 4)))
+    assert np.all(wide[:, 2:6] == -3) and np.all(wide[:, :2] == 0) and np.all(wide[:, 6:] == 0)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_products_on_several_threads_do_not_disturb_each_other():
 
     def work(total):
         for _ in range(20):
-            _array.add_product(total, A, B)
+            _array.subtract_product(total, A, B)
 
     threads = [threading.Thread(target=work, args=(total,)) for total in totals]
     for thread in threads:
@@ -80,4 +80,4 @@ def test_products_on_several_threads_do_not_disturb_each_other():
     for thread in threads:
         thread.join()
     for total in totals:
-        np.testing.assert_allclose(total, 20 * (A @ B), rtol=1e-12)
+        np.testing.assert_allclose(total, -20 * (A @ B), rtol=1e-12)

@@ -2,7 +2,7 @@
 
 Every other module writes the array API standard against the namespace that `namespace` returns.
 The functions below are the few places where NumPy arrays deserve a BLAS or LAPACK routine that the
-standard does not expose: products added in place, in-place eigenvectors, the Cholesky inverse,
+standard does not expose: products in place, in-place eigenvectors, the Cholesky inverse,
 pivoted Cholesky.
 """
 
@@ -201,12 +201,12 @@ def add_to_diagonal(M: Array, value: float) -> None:
     M += value * like(np.eye(M.shape[0]), M)
 
 
-def add_product(total: Array, A: Array, B: Array, factor: float = 1.0) -> None:
-    """total += factor A B in place."""
+def subtract_product(total: Array, A: Array, B: Array) -> None:
+    """total -= A B in place."""
     if _blas.serves(total, A, B):
-        _blas.add_product(total, A, B, factor)
+        _blas.subtract_product(total, A, B)
     else:
-        total += factor * (A @ B)
+        total -= A @ B
 
 
 def add_gram(total: Array, F: Array) -> None:

@@ -1,4 +1,4 @@
-"""Products that are added to a NumPy array in place, by the BLAS that SciPy carries.
+"""Products added to NumPy arrays or subtracted in place, by the BLAS that SciPy carries.
 
 NumPy writes every product to memory of its own, which one more pass has to add; SciPy's wrappers do
 not let other threads run meanwhile. The same routines called through `ctypes` need neither. To
@@ -48,17 +48,17 @@ def serves(total: Any, *factors: Any) -> bool:
     )
 
 
-def add_product(total: np.ndarray, A: np.ndarray, B: np.ndarray, factor: float) -> None:
-    """total += factor A B; ``total`` (n, m) has contiguous rows."""
+def subtract_product(total: np.ndarray, A: np.ndarray, B: np.ndarray) -> None:
+    """total -= A B; the rows of ``total`` are contiguous."""
     n, m = total.shape
     _GEMM(
-        *(_transposed(B), _transposed(A), _int(m), _int(n), _int(A.shape[1]), _double(factor)),
+        *(_transposed(B), _transposed(A), _int(m), _int(n), _int(A.shape[1]), _double(-1.0)),
         *(*_memory(B), *_memory(A), _double(1.0), *_memory(total)),
     )
 
 
 def add_gram(total: np.ndarray, F: np.ndarray) -> None:
-    """total += F'F, the upper triangle; rows are contiguous."""
+    """total += F'F, the upper triangle; the rows of ``total`` are contiguous."""
     b, m = F.shape
     _SYRK(
         *(b"L", _transposed(F), _int(m), _int(b), _double(1.0)),

@@ -132,7 +132,7 @@ class Centres:
         if p:  # not by an inverse, whose errors the next line would multiply
             F[:, :p] = _array.solve_lower(L[:p, :p], F[:, :p].T).T
         if 0 < p < self.size:
-            _array.add_product(F[:, p:], F[:, :p], L[p:, :p].T, -1.0)
+            _array.subtract_product(F[:, p:], F[:, :p], L[p:, :p].T)
         return F
 
     def finish(self, M: Array) -> Array:
