@@ -4,7 +4,7 @@ The data are a torus (make_torus) with 18 noise dimensions, the model has 1,000 
 every mu is priced by exact leave-one-out. The bound is 3 n m^2 flops at the rate of matrix products
 plus 2 n m exponentials at the rate of all cores, both measured in the same process, before and
 after each fit, at the rate that lasts. Of three fits the one with the median ratio is shown. The
-limit on the ratio is that of the largest size; smaller ones show whether time is linear in the rows.
+limit on the ratio is that of the largest size; the others show whether time is linear in the rows.
 """
 
 import argparse
