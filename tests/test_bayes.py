@@ -23,6 +23,7 @@ from fisherkit.climb import Climb, Ending, maximise, promising
 from fisherkit.covariance import Parametric
 from fisherkit.datasets import make_bumpy, make_overlap, make_relevance, make_waveform
 from fisherkit.evidence import Contrasts, Dense, Thin
+from fisherkit.ridge import RidgePath
 from fisherkit.weights import Weights
 
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
@@ -326,6 +327,11 @@ def test_noise_below_rounding_is_raised_to_it(n_classes, amplitude, gamma):
     fitted = K @ ridge.coef + ridge.intercept
     np.testing.assert_allclose(fitted, Y - ridge.residual, atol=0.1)
     assert np.all(np.isfinite(ridge.leave_one_out()))
+    weights = Weights.unit(X)
+    mu = bayes.noise(K, weights)
+    assert mu > 1
+    again = RidgePath.of(bayes.canonical(K, None, weights), Y).at(mu)  # as sets of labels take it
+    np.testing.assert_allclose(Y - again.residual, fitted, atol=0.1)
 
 
 @CLASSES

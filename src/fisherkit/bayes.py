@@ -240,19 +240,23 @@ def learn_relevance(
     return Learned(covariance, found[best][0].theta, climbs, record)
 
 
+def noise(K: Array, weights: Weights) -> float:
+    """mu of `score`: 1, as K is in units of the total noise, but no less than the rounding of K."""
+    trace = float(weights.v @ _array.namespace(K).linalg.diagonal(K))
+    return max(1.0, _ROUNDING * _array.eps(K) * trace)
+
+
 def score(K: Array, Y: Array, weights: Weights) -> Ridge:
     """The regression on codes Y (n, k) that has the direction of the discriminant; consumes K.
 
-    K is in units of the total noise, so that mu = 1. The kernel is centred first, which gains
-    digits where its amplitude is large; the intercept is that of K as it came. Noise below the
-    rounding of K is raised to it.
+    The kernel is centred first, which gains digits where its amplitude is large; the intercept is
+    that of K as it came.
     """
-    xp = _array.namespace(K)
-    rounding = _array.eps(K) * float(weights.v @ xp.linalg.diagonal(K))
+    xp, mu = _array.namespace(K), noise(K, weights)
     mean = (K @ weights.v) / weights.mass
     level = float(weights.v @ mean) / weights.mass
     rank_two_update(K, xp.ones_like(mean), 0.5 * level - mean)
-    solved = solve(K, Y, weights, bias="free", penalty="rkhs", mu=max(1.0, _ROUNDING * rounding))
+    solved = solve(K, Y, weights, bias="free", penalty="rkhs", mu=mu)
     assert solved is not None
     ridge = solved[0]
     return replace(ridge, intercept=ridge.intercept - mean @ ridge.coef)
@@ -264,7 +268,7 @@ def score_on_inducing(K_nm: Array, K_mm: Array, Y: Array, weights: Weights) -> R
 
 
 def canonical(K_nm: Array, K_mm: Array | None, weights: Weights) -> Canonical:
-    """The form of `score`, or with K_mm of `score_on_inducing`, to be used at mu = 1."""
+    """The form of `score`, or with K_mm of `score_on_inducing`."""
     if K_mm is None:
         return Canonical.from_gram(K_nm + 0.0, weights, "free")
     inverse = inducing_inverse(K_mm)

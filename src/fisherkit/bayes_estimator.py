@@ -413,7 +413,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         kernel, sample = self._fitted_kernel, self._training
         K_nm, K_mm = self._kernel_values(sample, kernel.covariance, kernel.theta)
         form = bayes.canonical(K_nm, K_mm, sample.weights)
-        return Reach.of(form, sample.codes, 1.0, K_nm), self._centres
+        mu = bayes.noise(K_nm, sample.weights) if K_mm is None else 1.0
+        return Reach.of(form, sample.codes, mu, K_nm), self._centres
 
     def latent(self, X: Any, return_std: bool = False) -> Any:
         """The discriminant relative to the midpoint of the class centres, and its error bars.
