@@ -51,6 +51,13 @@ def test_nothing_beside_the_total_is_touched():
     assert np.all(wide[:, 2:6] == -3) and np.all(wide[:, :2] == 0) and np.all(wide[:, 6:] == 0)
 
 
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"Shapes \(2, 3\) and \(7, 2\)"):
+        _array.subtract_product(np.zeros((2, 2)), np.ones((2, 3)), np.ones((7, 2)))
+    with pytest.raises(ValueError, match="Products of 4 columns"):
+        _array.add_gram(np.zeros((6, 8))[:2, :2], np.ones((5, 4)))
+
+
 @pytest.mark.parametrize(
     "total",
     [

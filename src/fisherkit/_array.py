@@ -148,13 +148,18 @@ def on_accelerator(x: Array) -> bool:
     return compat.is_cupy_array(x) or (compat.is_torch_array(x) and str(x.device) != "cpu")
 
 
+def preferred_elements(reference: Array) -> int:
+    """Numbers alive in a large block of rows: more on an accelerator."""
+    return 1 << 30 if on_accelerator(reference) else 1 << 23
+
+
 def preferred_rows(reference: Array, row_length: int) -> int:
     """Rows of a block, of ``row_length`` numbers each, that keeps matrix products busy.
 
-    Few beside a cache, many on an accelerator; a product of too few is slower.
+    An accelerator wants large ones; beside a cache smaller ones are faster, but not too small ones.
     """
     if on_accelerator(reference):
-        return max(1, (1 << 30) // row_length)
+        return max(1, preferred_elements(reference) // row_length)
     return max(_LEAST_ROWS, (1 << 21) // row_length)
 
 

@@ -13,25 +13,23 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas
 
-_POINTERS: dict[str, Any] = {
-    "char": ctypes.c_char_p,
-    "int": ctypes.POINTER(ctypes.c_int),
-    "d": ctypes.c_void_p,
-}
+_ADDRESS = ctypes.c_void_p
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+_address_of = ctypes.PYFUNCTYPE(_ADDRESS, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 def _routine(name: str) -> Any:
     """A routine of SciPy's BLAS; ``None`` where its integers are not those of C."""
-    capsule, api = ctypes.py_object(cython_blas.__pyx_capi__[name]), ctypes.pythonapi
-    api.PyCapsule_GetName.restype = ctypes.c_char_p
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    signature = api.PyCapsule_GetName(capsule)
-    words = signature.decode().partition("(")[2].rstrip(")").split(", ")
-    kinds: list[Any] = [_POINTERS.get(word.removesuffix(" *").rpartition("_")[2]) for word in words]
-    if None in kinds:
+    capsule = cython_blas.__pyx_capi__[name]
+    signature = _name_of(capsule)
+    kinds = signature.decode().partition("(")[2].rstrip(")").split(", ")
+    if not all(kind in ("char *", "int *") or kind.endswith("_d *") for kind in kinds):
         return None
-    return ctypes.CFUNCTYPE(None, *kinds)(api.PyCapsule_GetPointer(capsule, signature))
+    return ctypes.CFUNCTYPE(None, *[_ADDRESS] * len(kinds))(_address_of(capsule, signature))
 
 
 _GEMM, _SYRK = _routine("dgemm"), _routine("dsyrk")
@@ -49,8 +47,10 @@ def serves(total: Any, *factors: Any) -> bool:
 
 
 def subtract_product(total: np.ndarray, A: np.ndarray, B: np.ndarray) -> None:
-    """total -= A B; the rows of ``total`` are contiguous."""
+    """total -= A B; the rows of ``total`` are contiguous, and it overlaps neither A nor B."""
     n, m = total.shape
+    if A.shape != (n, len(B)) or B.shape != (len(B), m):
+        raise ValueError(f"Shapes {A.shape} and {B.shape} have no product of shape {total.shape}.")
     _GEMM(
         *(_transposed(B), _transposed(A), _int(m), _int(n), _int(A.shape[1]), _double(-1.0)),
         *(*_memory(B), *_memory(A), _double(1.0), *_memory(total)),
@@ -60,6 +60,8 @@ def subtract_product(total: np.ndarray, A: np.ndarray, B: np.ndarray) -> None:
 def add_gram(total: np.ndarray, F: np.ndarray) -> None:
     """total += F'F, the upper triangle; the rows of ``total`` are contiguous."""
     b, m = F.shape
+    if total.shape != (m, m):
+        raise ValueError(f"Products of {m} columns do not fit a matrix of shape {total.shape}.")
     _SYRK(
         *(b"L", _transposed(F), _int(m), _int(b), _double(1.0)),
         *(*_memory(F), _double(1.0), *_memory(total)),
@@ -89,4 +91,4 @@ def _int(value: int) -> Any:
 
 
 def _double(value: float) -> Any:
-    return ctypes.cast(ctypes.pointer(ctypes.c_double(value)), ctypes.c_void_p)
+    return ctypes.byref(ctypes.c_double(value))

@@ -45,7 +45,6 @@ from fisherkit.select import (
 from fisherkit.sums import Block, Numbers
 
 _PILOT_ROWS = 16384  # at most, whose left-out prices tell where the best mu will be
-_PILOT_BLOCKS = 4  # at most, as large as those of a pass
 _GROUPS = 16  # of pilot rows, whose spread tells how uncertain the optimum is
 _ERRORS = 4.0  # standard errors that the window reaches to either side
 _WIDTHS = (0.35, 1.4)  # least and largest half-width of the window, in log mu
@@ -193,7 +192,7 @@ class _Pilot(_Priced):
     @classmethod
     def of(cls, step: SecondPass, floor: float, pilot: Block) -> _Pilot:
         form = step.form
-        few = _PILOT_BLOCKS * _array.preferred_rows(form.lam, form.rank)
+        few = max(_GROUPS, _array.preferred_elements(form.lam) // form.rank)
         n = min(pilot.Y.shape[0], _PILOT_ROWS, few)
         blocks = []
         for some in _array.row_blocks(n, 1, -(-n // _GROUPS)):

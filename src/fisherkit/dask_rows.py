@@ -18,7 +18,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.rows import Budget, Pass, frame_values, require_number_columns
+from fisherkit.rows import Budget, Pass, frame_values, preferred_rows, require_number_columns
 from fisherkit.sums import Block
 from fisherkit.weights import Weights
 
@@ -127,7 +127,7 @@ def run(step: Pass, chunk: Chunk, budget: Budget) -> Any:
     size = budget.block_rows(step, 1)
     if not size:
         budget.require(step.numbers)
-    size = min(size, _array.preferred_rows(chunk.Y, step.numbers.row))
+    size = min(size, preferred_rows(step, chunk.Y))
     for rows in _array.row_blocks(len(kept), 1, size):
         step.add(state, chunk.block(kept[rows]))
     return state

@@ -176,8 +176,7 @@ class LocalRows:
             size = self.budget.block_rows(step, workers)
         if not size:
             self.budget.require(step.numbers)
-        where = np.empty(0) if step.on_host else self.Y
-        size = min(size, _array.preferred_rows(where, step.numbers.row))
+        size = min(size, preferred_rows(step, self.Y))
         slices = list(_array.row_blocks(self.n, 1, size))
         workers = min(workers, len(slices))
         stop, meter = threading.Event(), Meter(step.title, self.n)
@@ -236,6 +235,14 @@ class Together:
 
     def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [step.merge(*pair) for step, *pair in zip(self.steps, a, b, strict=True)]
+
+
+def preferred_rows(step: Pass, reference: Array) -> int:
+    """Rows of a block that suit the pass, if memory allows; products want fewer than the host."""
+    row = step.numbers.row
+    if step.on_host:
+        return max(1, _array.preferred_elements(np.empty(0)) // row)
+    return _array.preferred_rows(reference, row)
 
 
 def blas_threads() -> int:
