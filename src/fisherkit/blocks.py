@@ -192,8 +192,8 @@ class _Pilot(_Priced):
     @classmethod
     def of(cls, step: SecondPass, floor: float, pilot: Block) -> _Pilot:
         form = step.form
-        few = max(_GROUPS, _array.preferred_elements(form.lam) // form.rank)
-        n = min(pilot.Y.shape[0], _PILOT_ROWS, few)
+        n, few = pilot.Y.shape[0], _array.preferred_elements(form.lam) // form.rank
+        n = min(n, max(_GROUPS, min(_PILOT_ROWS, few)))
         blocks = []
         for some in _array.row_blocks(n, 1, -(-n // _GROUPS)):
             block = pilot.rows(some)

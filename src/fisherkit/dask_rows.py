@@ -18,7 +18,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.rows import Budget, Pass, frame_values, preferred_rows, require_number_columns
+from fisherkit.rows import Budget, Pass, frame_values, require_number_columns
 from fisherkit.sums import Block
 from fisherkit.weights import Weights
 
@@ -124,10 +124,9 @@ def run(step: Pass, chunk: Chunk, budget: Budget) -> Any:
     """One pass over one chunk, in blocks."""
     state = step.begin()
     kept = chunk.kept
-    size = budget.block_rows(step, 1)
+    size = budget.block_rows(step, 1, chunk.Y)
     if not size:
         budget.require(step.numbers)
-    size = min(size, preferred_rows(step, chunk.Y))
     for rows in _array.row_blocks(len(kept), 1, size):
         step.add(state, chunk.block(kept[rows]))
     return state

@@ -61,11 +61,18 @@ class Budget:
 
     bytes: int
 
-    def block_rows(self, step: Pass, workers: int) -> int:
-        """Rows of a block that ``workers`` can have in hand at a time; 0 where none fit."""
+    def block_rows(self, step: Pass, workers: int, reference: Array) -> int:
+        """Rows of a block that ``workers`` can have in hand at a time; 0 where none fit.
+
+        No more than suit the pass where ``reference`` lives; products want fewer than the host.
+        """
         numbers = step.numbers
         rows = max(self.bytes // (8 * workers) - numbers.state, 0) // numbers.row
-        return rows if rows >= LEAST_ROWS else 0
+        if rows < LEAST_ROWS:
+            return 0
+        if step.on_host:
+            return min(rows, max(1, _array.preferred_elements(np.empty(0)) // numbers.row))
+        return min(rows, _array.preferred_rows(reference, numbers.row))
 
     def require(self, numbers: Numbers) -> None:
         """Refuse a budget that does not hold a block of so many numbers."""
@@ -170,13 +177,12 @@ class LocalRows:
         """Run a pass: blocks are dealt to the workers in turn, sums are added in a fixed order."""
         workers = blas_threads() if step.on_host or _array.is_numpy(self.Y) else 1
         workers = min(workers, _HOST_WORKERS) if step.on_host else workers
-        size = self.budget.block_rows(step, workers)
+        size = self.budget.block_rows(step, workers, self.Y)
         while not size and workers > 1:
             workers -= 1
-            size = self.budget.block_rows(step, workers)
+            size = self.budget.block_rows(step, workers, self.Y)
         if not size:
             self.budget.require(step.numbers)
-        size = min(size, preferred_rows(step, self.Y))
         slices = list(_array.row_blocks(self.n, 1, size))
         workers = min(workers, len(slices))
         stop, meter = threading.Event(), Meter(step.title, self.n)
@@ -235,14 +241,6 @@ class Together:
 
     def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [step.merge(*pair) for step, *pair in zip(self.steps, a, b, strict=True)]
-
-
-def preferred_rows(step: Pass, reference: Array) -> int:
-    """Rows of a block that suit the pass, if memory allows; products want fewer than the host."""
-    row = step.numbers.row
-    if step.on_host:
-        return max(1, _array.preferred_elements(np.empty(0)) // row)
-    return _array.preferred_rows(reference, row)
 
 
 def blas_threads() -> int:
