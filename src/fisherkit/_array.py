@@ -27,6 +27,7 @@ _SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is 
 _UNKNOWN_MEMORY = 4 << 30  # bytes taken to be free where the system does not say
 _GRAM_LEAF = 1280  # columns of the smallest product in a symmetric one
 _LEAST_ROWS = 1024  # of a block
+SINGLE_EPS = float(np.finfo(np.float32).eps)
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
@@ -258,18 +259,30 @@ def eigh(M: Array) -> tuple[Array, Array]:
     Large NumPy matrices: LAPACK ``syevr`` on the transpose of ``M`` in place, peak memory ``M``
     plus 1.1 n^2 (``numpy.linalg.eigh`` needs 4.1 n^2). Small ones stay in NumPy's own LAPACK:
     NumPy and SciPy ship separate OpenBLAS thread pools, and alternating between them is slow.
+    Single precision takes half the time, but not in NumPy, which widens it first.
     """
-    if not is_numpy(M) or M.shape[0] <= _SMALL_MATRIX:
-        w, V = namespace(M).linalg.eigh(M)
-        return w, V
+    single = is_numpy(M) and M.dtype == np.float32
+    if not is_numpy(M) or (M.shape[0] <= _SMALL_MATRIX and not single):
+        return small_eigh(M)
     F = M.T if M.flags.c_contiguous else M  # Fortran order without a copy: M is symmetric
-    return scipy.linalg.eigh(F, driver="evr", overwrite_a=True, check_finite=False)
+    driver = "evd" if single else "evr"
+    return scipy.linalg.eigh(F, driver=driver, overwrite_a=True, check_finite=False)
 
 
 def small_eigh(M: Array) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors of a symmetric matrix that is not consumed."""
     w, V = namespace(M).linalg.eigh(M)
     return w, V
+
+
+def narrow_in_place(M: Array) -> Array | None:
+    """M (n, m) in single precision, in the memory of ``M``; ``None`` where that saves no time."""
+    if not is_numpy(M) or M.dtype != np.float64 or not M.flags.c_contiguous:
+        return None
+    single = M.reshape(-1).view(np.float32)[: M.size].reshape(M.shape)
+    for rows in row_blocks(*M.shape):  # what is written never reaches the rows to come
+        single[rows] = M[rows].astype(np.float32)
+    return single
 
 
 def spd_inverse(M: Array) -> Array | None:

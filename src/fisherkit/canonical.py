@@ -105,6 +105,7 @@ class Canonical:
         *,
         rounding: float | None = None,
         shift: float = 0.0,
+        spare: Callable[[float], float] | None = None,
     ) -> Canonical:
         """All eigenvectors of s K s (rkhs penalty, every row a centre). Consumes K; O(n^3).
 
@@ -114,6 +115,9 @@ class Canonical:
 
         A kernel that theory does not guarantee to be positive comes with the relative ``rounding``
         of its values; `NotPositiveError` is raised for eigenvalues negative beyond it.
+
+        Where a trace of ``spare(unit)`` might be left out and the rounding of single precision is
+        less, that will do: it takes half the time, and the rounding is the tolerance.
         """
         K, unit = whiten(K, weights, shift)
         if rounding is not None:
@@ -124,17 +128,24 @@ class Canonical:
             K, centre = _project_out(K, s)
         elif bias == "penalized":
             rank_two_update(K, s, 0.5 * s)
-        lam, U = _array.eigh(K)
+        tolerance, single = 0.0, None
+        if spare is not None:
+            tolerance = K.shape[0] * _array.SINGLE_EPS * _norm_bound(K)
+            single = _array.narrow_in_place(K) if tolerance <= spare(unit) else None
+        if single is None:
+            tolerance, (lam, U) = 0.0, _array.eigh(K)
+        else:
+            lam, U = map(_array.widen, _array.eigh(single))
         if bias == "free":
             lam, U = lam[:-1], U[:, :-1]
             bias_row = centre @ U
         elif bias == "penalized":
             bias_row = -(s @ U)
-        floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]))
+        floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]), tolerance)
         if float(lam[0]) < -floor:
             raise NotPositiveError(_indefinite(float(lam[0]), floor))
         lam = _array.clip_in_place(lam, lower=0.0)
-        return cls(U, lam, None, weights, bias, None, None, bias_row, unit)
+        return cls(U, lam, None, weights, bias, None, None, bias_row, unit, tolerance)
 
     @classmethod
     def from_features(
@@ -329,12 +340,18 @@ def _project_out(K: Array, s: Array) -> tuple[Array, Array]:
     norm = float(xp.sum(s * s)) ** 0.5
     e = s / norm
     Ke = K @ e
-    row_sums = [
-        float(xp.max(xp.sum(xp.abs(K[rows, :]), axis=1))) for rows in _array.row_blocks(*K.shape)
-    ]
-    sigma = 2 * max(row_sums) or 1.0  # the largest absolute row sum bounds every eigenvalue
-    rank_two_update(K, e, (0.5 * (float(e @ Ke) + sigma)) * e - Ke)
+    rank_two_update(K, e, 0.5 * float(e @ Ke) * e - Ke)
+    sigma = 2 * _norm_bound(K) or 1.0
+    rank_two_update(K, e, 0.5 * sigma * e)
     return K, Ke / norm
+
+
+def _norm_bound(K: Array) -> float:
+    """The largest absolute row sum of a symmetric K, which bounds every eigenvalue; O(n^2)."""
+    xp = _array.namespace(K)
+    return max(
+        float(xp.max(xp.sum(xp.abs(K[rows, :]), axis=1))) for rows in _array.row_blocks(*K.shape)
+    )
 
 
 def rank_two_update(M: Array, a: Array, b: Array) -> None:

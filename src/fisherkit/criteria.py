@@ -21,7 +21,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.ridge import Fold, RidgePath
+from fisherkit.ridge import DenseResolvent, Fold, Ridge, RidgePath
 from fisherkit.weights import Weights
 
 CRITERIA = ("press", "log_loss", "error", "smoothed_error")
@@ -146,6 +146,17 @@ class Criterion:
         held_out = path.held_out_derivatives(float(np.exp(log_mu)), self.held_out.folds)
         value, gradient, hessian = self.of_derivatives(*held_out).tolist()
         return value, gradient, hessian
+
+    def slope(self, ridge: Ridge, resolvent: DenseResolvent) -> tuple[float, float]:
+        """Value and gradient in log mu of the leave-one-out criterion of one fit; O(n^2)."""
+        xp = _array.namespace(ridge.Y)
+        diag1, BY1 = resolvent.slopes(ridge.BY)
+        num = xp.stack([ridge.BY, BY1, xp.zeros_like(BY1)], axis=2)
+        den = xp.stack([ridge.B_diag, diag1, xp.zeros_like(diag1)], axis=1)
+        value, gradient, _ = self.of_derivatives(
+            *ridge.weights.left_out_derivatives(num, den)
+        ).tolist()
+        return value, gradient
 
     def of_derivatives(self, R: Array, R1: Array, R2: Array) -> np.ndarray:
         """Value, gradient and second derivative for held-out residuals (rows, k) with theirs."""

@@ -90,11 +90,12 @@ class Decomposer:
             found = self._low_rank(gram, budget, loose)
             if found is not None:
                 return found
-        if self.max_rank is not None:
-            raise RankError
+            if self.max_rank is not None:
+                raise RankError
+            return self._full(gram, spare=loose or budget)
         return self._full(gram)
 
-    def _full(self, gram: Gram) -> Decomposed:
+    def _full(self, gram: Gram, spare: Budget | None = None) -> Decomposed:
         design = self.design
         rows = np.arange(gram.n)
         rounding = None if gram.kernel.known_positive else gram.rounding
@@ -104,7 +105,7 @@ class Decomposer:
             return self._from_centres(gram, rows, "full")
         K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
-            K, design.weights, design.bias, rounding=rounding, shift=shift
+            K, design.weights, design.bias, rounding=rounding, shift=shift, spare=spare
         )
         return Decomposed(canonical, rows, "full")
 

@@ -88,6 +88,13 @@ class DenseResolvent:
     def residuals(self, Y: Array) -> Array:
         return self.B @ (self.root[:, None] * Y)
 
+    def slopes(self, BY: Array) -> tuple[Array, Array]:
+        """Derivatives of the diagonal and of B y~ in log mu, by B' = B - B^2; O(n^2)."""
+        xp = _array.namespace(self.B)
+        blocks = _array.row_blocks(*self.B.shape)
+        squared = xp.concat([xp.sum(self.B[rows, :] ** 2, axis=1) for rows in blocks], axis=0)
+        return self.diagonal() - squared, BY - self.B @ BY
+
 
 @dataclass(frozen=True)
 class Residuals:

@@ -26,7 +26,7 @@ log = logging.getLogger("fisherkit")
 
 GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
-_LAST_STEP = 3e-8
+LAST_STEP = 3e-8
 _BEYOND = 0.01  # of the way from a kink to the far end: so that both ends move
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
@@ -148,7 +148,7 @@ def newton(
         if end is not None and abs(trial - here.x) >= abs(end.x - here.x):
             trial = _meeting(here, end)
         for _ in range(40):
-            if abs(trial - here.x) <= _LAST_STEP:
+            if abs(trial - here.x) <= LAST_STEP:
                 return trial, here.value
             there = _Point(trial, *derivatives(trial))
             # Near the minimum values agree to rounding, and the gradient decides instead.
@@ -268,6 +268,11 @@ class GridSearch:
     @property
     def value(self) -> float:
         return float(self.values[self.best])
+
+    def largest_mu_within(self, share: float) -> float:
+        """The largest mu whose price is the least one but for this share of it."""
+        least = float(np.min(self.values))
+        return float(self.mus[np.flatnonzero(self.values <= least + share * abs(least))[-1]])
 
     def _extend(self) -> None:
         while self.best == 0 and self.mus[0] > self.floor:

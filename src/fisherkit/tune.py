@@ -11,6 +11,7 @@ of errors jump, and are priced exactly throughout.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -30,14 +31,26 @@ from fisherkit.decompose import (
     SharedDecomposer,
 )
 from fisherkit.kernels import race_seed, reference_width, width_step
-from fisherkit.ridge import Ridge, RidgePath, solve
-from fisherkit.select import GRID, PATH_DTYPE, MuSearch, PathPrices, Selection, Status, log, march
+from fisherkit.ridge import DenseResolvent, Ridge, RidgePath, solve
+from fisherkit.select import (
+    GRID,
+    LAST_STEP,
+    PATH_DTYPE,
+    PRICE_BLUR,
+    MuSearch,
+    PathPrices,
+    Selection,
+    Status,
+    log,
+    march,
+)
 
 _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
 _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the signal
 _ACCEPT = 3e-6  # trace left out, relative to the chosen mu
 _ROUGH = (3e-2, 1e-4)  # mean residual diagonal, relative to the best mu, at levels of pricing
 _WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
+_POLISHING = 5  # factorisations at most, before a decomposition is the better choice
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 
 
@@ -176,20 +189,35 @@ def _by_cholesky(problem: Problem, mu: float) -> Tuned | None:
         return None
     ridge, unit = solved
     value = float(criterion.of_residuals(ridge.leave_one_out()[:, :, None])[0])
+    return _solved(problem, ridge, mu, value, Status.GIVEN, unit, gram.kernel.gamma, [])
+
+
+def _solved(
+    problem: Problem,
+    ridge: Ridge,
+    mu: float,
+    value: float,
+    status: Status,
+    unit: float,
+    gamma: float | None,
+    priced: list[tuple[float, float, float]],
+) -> Tuned:
+    """A fit by one Cholesky factorisation, after those that were ``priced``."""
+    n = problem.design.gram.n
     selection = Selection(
-        criterion=criterion.name,
+        criterion=problem.criterion.name,
         value=value,
         mu=mu,
-        gamma=gram.kernel.gamma,
-        status=Status.GIVEN,
-        rank=gram.n,
+        gamma=gamma,
+        status=status,
+        rank=n,
         method="cholesky",
         tolerance=0.0,
         unit=unit,
-        path=np.array([(_number(gram.kernel.gamma), mu, value)], dtype=PATH_DTYPE),
-        reason=_reason(design, "cholesky", gram.n),
+        path=np.array([*priced, (_number(gamma), mu, value)], dtype=PATH_DTYPE),
+        reason=_reason(problem.design, "cholesky", n),
     )
-    return Tuned(ridge, np.arange(gram.n), selection)
+    return Tuned(ridge, np.arange(n), selection)
 
 
 @dataclass(frozen=True)
@@ -203,6 +231,15 @@ class _Search:
     @property
     def tolerance(self) -> float:
         return self.decomposed.canonical.tolerance
+
+    @property
+    def to_resolve(self) -> float:
+        """The mu at which the form has to be accurate: the best one.
+
+        Where nothing but rounding is left out, a larger one whose price is as good will do.
+        """
+        whole = self.decomposed.method == "full"
+        return self.mu.largest_mu_within(0.1 * PRICE_BLUR[0]) if whole else self.mu.best_mu
 
 
 class _Price(NamedTuple):
@@ -219,6 +256,13 @@ class _Price(NamedTuple):
         return cls(search.mu.value, search.tolerance, unit, len(search.decomposed.centres))
 
 
+class _Minimum(NamedTuple):
+    """Where a form that is not kept has its least criterion, and the curvature in log mu there."""
+
+    mu: float
+    curvature: float
+
+
 @dataclass
 class _Tuner:
     """The search over mu and gamma for one problem; remembers what has been priced."""
@@ -230,9 +274,14 @@ class _Tuner:
     likely_mu: dict[float | None, float] = field(default_factory=dict)
     prices: dict[float, _Price] = field(default_factory=dict)
     kept: dict[float | None, _Search] = field(default_factory=dict)
+    minima: dict[float | None, _Minimum] = field(default_factory=dict)
 
     def tune(self, gamma: float | None) -> Tuned:
-        """Choose mu (unless given) at this gamma, on an accurate decomposition."""
+        """Choose mu (unless given) at this gamma, on an accurate decomposition or without one."""
+        if gamma in self.minima and gamma not in self.kept:
+            polished = self._polish(gamma, self.minima[gamma])
+            if polished is not None:
+                return polished
         search, mu, value, status = self._accurate(gamma)
         canonical = search.decomposed.canonical
         self.priced.append((_number(gamma), mu, value))
@@ -278,6 +327,42 @@ class _Tuner:
         self._keep(gamma, search)
         return price.value
 
+    def _polish(self, gamma: float | None, minimum: _Minimum) -> Tuned | None:
+        """The fit at the best mu by Cholesky factorisations, n^3 flops each: seldom more than two.
+
+        Newton steps with the curvature that is known, then that of the last two gradients.
+        """
+        problem, design = self.problem, self.problem.design
+        gram = design.gram.with_gamma(gamma)
+        log_mu, curvature = math.log(minimum.mu), minimum.curvature
+        last: tuple[float, float] | None = None
+        for _ in range(_POLISHING):
+            mu = math.exp(log_mu)
+            solved = solve(
+                gram.full(),
+                problem.Y,
+                design.weights,
+                bias=design.bias,
+                penalty=design.penalty,
+                mu=mu,
+            )
+            if solved is None:
+                return None
+            ridge, unit = solved
+            assert isinstance(ridge.resolvent, DenseResolvent)
+            value, slope = problem.criterion.slope(ridge, ridge.resolvent)
+            if last is not None and last[0] != log_mu:
+                curvature = (slope - last[1]) / (log_mu - last[0])
+            if not curvature > 0:
+                return None
+            if abs(slope) <= LAST_STEP * curvature:
+                return _solved(
+                    problem, ridge, mu, value, Status.INTERIOR, unit, gamma, self.priced
+                )
+            last = log_mu, slope
+            log_mu -= slope / curvature
+        return None
+
     def _rough(self, gamma: float, share: float) -> _Search:
         """A search that leaves out little at the mu that it finds: a mean of ``share`` of it."""
         # The best mu grows as kernels narrow: that of the next wider one errs on the safe side.
@@ -286,7 +371,7 @@ class _Tuner:
         guess, last = self.likely_mu.get(gamma, guess), np.inf
         while True:
             search = self._search(gamma, *self._budgets(share, guess))
-            mu = self.likely_mu[gamma] = search.mu.best_mu
+            mu = self.likely_mu[gamma] = search.to_resolve
             enough = self._allowed(_Price.of(search), share, mu)
             if search.tolerance <= enough or search.tolerance >= last:
                 return search
@@ -333,6 +418,18 @@ class _Tuner:
         rivals = [(kept.mu.value, g) for g, kept in self.kept.items()]
         if accurate and small and all((search.mu.value, gamma) <= rival for rival in rivals):
             self.kept = {gamma: search}
+        elif search.decomposed.method == "full" and self._polishes:
+            mu, _, status = search.mu.refine()
+            if status is Status.INTERIOR:
+                curvature = search.mu.prices.derivatives(math.log(mu))[2]
+                self.minima[gamma] = _Minimum(mu, curvature)
+
+    @property
+    def _polishes(self) -> bool:
+        """Whether gradients of the criterion follow from one factorisation."""
+        problem = self.problem
+        leave_one_out = problem.criterion.held_out.folds is None
+        return problem.criterion.smooth and leave_one_out and problem.design.penalty == "rkhs"
 
     def _first_budget(self, unit: float) -> float:
         return _SEARCH * (float(GRID[0]) * unit if self.mu is None else self.mu)
