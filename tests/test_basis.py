@@ -33,17 +33,18 @@ def nystrom(K, pivots):
 
 
 class Reads:
-    """Shapes of the kernel blocks that were evaluated."""
+    """Shapes of the blocks of a kernel matrix that were evaluated."""
 
     def __init__(self, monkeypatch):
         self.shapes = []
-        plain = Kernel.block
+        plain = Gram.rows
 
-        def block(kernel, X, Y):
-            self.shapes.append((X.shape[0], Y.shape[0]))
-            return plain(kernel, X, Y)
+        def watched(gram, rows, columns=None):
+            block = plain(gram, rows, columns)
+            self.shapes.append(block.shape)
+            return block
 
-        monkeypatch.setattr(Kernel, "block", block)
+        monkeypatch.setattr(Gram, "rows", watched)
 
     @property
     def values(self):

@@ -26,7 +26,7 @@ BASES = ("auto", "full", "pivoted", "random")  # that do not depend on labels
 _BLOCK = 128  # pivots drawn at once
 _LAST_BLOCK = 16  # drawn at least
 _MARGIN = 1.2  # drawn for each one that is predicted to be missing
-_KEEP = 0.02  # a drawn pivot is kept while its residual is above this share of the block's largest
+_KEEP = 0.002  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
 _PREDICT_SHARE = 0.25  # of the rank at which to give up: the same
@@ -97,7 +97,7 @@ def low_rank(
         # Cholesky of the residual kernel among the drawn rows decides which of them are kept.
         L = store.filled
         L_S = xp.take(L, S, axis=1)
-        H = gram.corner(S) - L_S.T @ L_S
+        H = gram.rows(S, S) - L_S.T @ L_S
         largest = float(xp.max(xp.take(residual, S, axis=0)))
         corner, kept = _array.pivoted_cholesky(H, max(_KEEP * largest, rounding))
         if len(kept) == 0:

@@ -130,7 +130,7 @@ class Canonical:
             rank_two_update(K, s, 0.5 * s)
         tolerance, single = 0.0, None
         if spare is not None:
-            tolerance = K.shape[0] * _array.SINGLE_EPS * _norm_bound(K)
+            tolerance = weights.total * _array.SINGLE_EPS * _norm_bound(K)
             single = _array.narrow_in_place(K) if tolerance <= spare(unit) else None
         if single is None:
             tolerance, (lam, U) = 0.0, _array.eigh(K)
@@ -197,12 +197,14 @@ class Canonical:
         lift: Callable[[Array], Array],
         left_out: float,
         cut: float,
+        rough: bool = False,
     ) -> Canonical:
         """G = L'L for a factor L (r, n) of K, consumed; eigenvalues of L L', O(n r^2).
 
         Eigenvalues are dropped, smallest first, while their sum stays below ``cut``;
         ``left_out`` is the trace that the factorisation of K already lacks. Squaring the factor
-        is safe here: what it blurs lies below the tolerance, not below mu.
+        is safe here: what it blurs lies below the tolerance, not below mu. The same is asked of
+        single precision, which serves a ``rough`` form where that is so.
         """
         xp = _array.namespace(L)
         s = weights.root[None, :]
@@ -217,7 +219,7 @@ class Canonical:
         elif bias == "penalized":
             L = xp.concat([L, s + xp.zeros_like(L[:1, :])], axis=0)
             offset = -weights.mass
-        inner = L @ L.T
+        L, inner = _inner(L, left_out / weights.total if rough else 0.0)
         trace = float(xp.sum(xp.linalg.diagonal(inner))) + offset + left_out
         unit = trace_unit(trace, weights.total)
         lam, W = _array.small_eigh(inner)
@@ -232,7 +234,7 @@ class Canonical:
         rotation = (W / sigma).T
         for columns in _array.row_blocks(L.shape[1], L.shape[0], 1 << 20):
             L[: lam.shape[0], columns] = rotation @ L[:, columns]
-        U = L[: lam.shape[0], :].T
+        U, sigma, W = (_array.widen(part) for part in (L[: lam.shape[0], :].T, sigma, W))
         return cls._thin(U, sigma, W, weights, bias, lift, mean, unit, tolerance)
 
     @classmethod
@@ -281,6 +283,19 @@ class Canonical:
         rounding = 4 * Y.shape[0] * _array.eps(Y) * xp.max(xp.abs(whitened))
         real = (self.rest > 0)[:, None] & (xp.abs(outside) > rounding)
         return xi, xp.where(real, outside, xp.zeros_like(outside))
+
+
+def _inner(L: Array, lacking: float) -> tuple[Array, Array]:
+    """L and L L'; in single precision if its rounding is below what L lacks of each row anyway."""
+    xp = _array.namespace(L)
+    largest = lacking / _array.SINGLE_EPS  # norm of L L' for which that is so
+    if float(xp.max(xp.sum(L * L, axis=1))) < largest:
+        single = _array.narrow(L)
+        if single is not None:
+            inner = single @ single.T
+            if float(xp.sum(inner * inner)) ** 0.5 < largest:
+                return single, inner
+    return L, L @ L.T
 
 
 def _remainder(U: Array, weights: Weights, bias: str) -> Array:
@@ -341,7 +356,8 @@ def _project_out(K: Array, s: Array) -> tuple[Array, Array]:
     e = s / norm
     Ke = K @ e
     rank_two_update(K, e, 0.5 * float(e @ Ke) * e - Ke)
-    sigma = 2 * _norm_bound(K) or 1.0
+    # Above every eigenvalue, and above the rounding of what was projected out.
+    sigma = 2 * _norm_bound(K) + float(xp.sum(Ke * Ke)) ** 0.5 or 1.0
     rank_two_update(K, e, 0.5 * sigma * e)
     return K, Ke / norm
 

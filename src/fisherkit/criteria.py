@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ class Criterion:
         """The criterion of the model without a kernel: the mean of the rows trained on."""
         return float(self.of_residuals((self.held_out.Y - self.held_out.mean)[:, :, None])[0])
 
-    @property
+    @cached_property
     def negligible(self) -> float:
         """A value that means every held-out row is predicted to rounding."""
         if self.rule != "press":

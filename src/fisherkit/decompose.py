@@ -81,6 +81,7 @@ class Decomposer:
         """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``.
 
         It may leave out ``loose(tr(G)/n)`` where the rank is not very low: see `basis.low_rank`.
+        A budget that is loose may be spent on the rounding of single precision, too.
         """
         design = self.design
         gram = design.gram.with_gamma(gamma)
@@ -92,7 +93,7 @@ class Decomposer:
                 return found
             if self.max_rank is not None:
                 raise RankError
-            return self._full(gram, spare=loose or budget)
+            return self._full(gram, spare=loose)
         return self._full(gram)
 
     def _full(self, gram: Gram, spare: Budget | None = None) -> Decomposed:
@@ -103,7 +104,9 @@ class Decomposer:
             if rounding is not None:
                 require_positive(gram.full(), design.weights, rounding)
             return self._from_centres(gram, rows, "full")
-        K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
+        # A shift wins digits that single precision does not have.
+        exact = design.bias == "free" and spare is None
+        K, shift = gram.shifted() if exact else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
             K, design.weights, design.bias, rounding=rounding, shift=shift, spare=spare
         )
@@ -177,6 +180,7 @@ class Decomposer:
             lift=lift,
             left_out=amplification * factor.left_out,
             cut=(1 - _FACTOR_SHARE) * amplification * max(allowed, factor.left_out / _FACTOR_SHARE),
+            rough=loose is not None,
         )
         return Decomposed(canonical, factor.pivots, "low-rank")
 

@@ -29,6 +29,7 @@ _WITH_DEGREE = frozenset({"poly", "polynomial"})
 _WITH_COEF0 = frozenset({"poly", "polynomial", "sigmoid"})
 _STATIONARY = frozenset({"rbf", "laplacian"})
 _KEEP_ROWS = 2048
+_KEEP_NUMBERS = 1 << 22  # in the rows up to which what distances need of them is kept
 
 
 @dataclass(frozen=True)
@@ -308,11 +309,39 @@ class Gram:
             return xp.take(self.X, rows, axis=1)
         return self.kernel.block(self.X, xp.take(self.X, rows, axis=0))
 
-    def rows(self, rows: Array) -> Array:
-        """K[rows, :], (m, n), in C order."""
+    def rows(self, rows: Array, columns: Array | None = None) -> Array:
+        """K[rows, :], (m, n), in C order; or K[rows, columns].
+
+        For rbf what distances need of each row is kept, so that many short calls are cheap.
+        """
         xp = _array.namespace(self.X)
+        if self.kernel.name == "rbf" and self.X.shape[0] * self.X.shape[1] <= _KEEP_NUMBERS:
+            unit, sides = self._sides()
+            left = (-self.kernel.gamma * unit) * unit * xp.take(sides, rows, axis=0)
+            # -gamma |x - y|^2 = -gamma (-2 x'y + 1 |y|^2 + |x|^2 1)
+            left = xp.concat([-2 * left[:, :-2], left[:, -1:], left[:, -2:-1]], axis=1)
+            right = sides if columns is None else xp.take(sides, columns, axis=0)
+            return _array.exp_in_place(_array.clip_in_place(left @ right.T, upper=0.0))
+        if columns is not None:
+            return self.between(rows, columns)
         chosen = xp.take(self.X, rows, axis=0)
         return chosen if self.kernel.precomputed else self.kernel.block(chosen, self.X)
+
+    def _sides(self) -> tuple[float, Array]:
+        """A unit of length, and rows x in it beside |x|^2 and 1, (n, d + 2).
+
+        They are moved to about the mean of the distinct rows, so that a row has the same bits
+        however often it or others are repeated.
+        """
+        if "sides" not in self._kept:
+            xp = _array.namespace(self.X)
+            first = _array.indices(self.distinct().first, self.X)
+            X = self.X - _rough_mean(xp.take(self.X, first, axis=0))
+            unit = float(xp.max(xp.abs(X))) or 1.0
+            X = X / unit
+            squares = xp.sum(X * X, axis=1, keepdims=True)
+            self._kept["sides"] = unit, xp.concat([X, squares, xp.ones_like(squares)], axis=1)
+        return self._kept["sides"]
 
     def between(self, rows: Array, others: Array) -> Array:
         """K[rows, others], (m, p)."""

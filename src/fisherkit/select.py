@@ -246,20 +246,15 @@ class GridSearch:
     given: float | None = None
     mus: np.ndarray = field(init=False)
     values: np.ndarray = field(init=False)
+    best: int = field(init=False)  # index of the smallest value, of the largest mu among equals
 
     def __post_init__(self) -> None:
         unit, self.floor = self.prices.unit, self.prices.floor
         self.ceiling = _UPPER * unit
-        self.mus = mu_grid(unit, self.floor) if self.given is None else np.array([self.given])
-        self.values = self.prices.values(list(self.mus))
+        self.mus = self.values = np.empty(0)
+        self._price(mu_grid(unit, self.floor) if self.given is None else np.array([self.given]))
         if self.given is None:
             self._extend()
-
-    @property
-    def best(self) -> int:
-        """Index of the smallest value, of the largest mu among equals."""
-        bound = _tied(float(np.min(self.values)), self.prices.negligible)
-        return int(np.flatnonzero(self.values <= bound)[-1])
 
     @property
     def best_mu(self) -> float:
@@ -280,13 +275,15 @@ class GridSearch:
             self._price(np.unique(np.maximum(more, self.floor)), before=True)
         while self.best == len(self.mus) - 1 and self.mus[-1] < self.ceiling:
             more = self.mus[-1] * 2.0 ** np.arange(1, _EXTEND + 1)
-            self._price(np.unique(np.minimum(more, self.ceiling)), before=False)
+            self._price(np.unique(np.minimum(more, self.ceiling)))
 
-    def _price(self, mus: np.ndarray, *, before: bool) -> None:
+    def _price(self, mus: np.ndarray, *, before: bool = False) -> None:
         values = self.prices.values(list(mus))
         order = (mus, self.mus) if before else (self.mus, mus)
         prices = (values, self.values) if before else (self.values, values)
         self.mus, self.values = np.concatenate(order), np.concatenate(prices)
+        bound = _tied(float(np.min(self.values)), self.prices.negligible)
+        self.best = int(np.flatnonzero(self.values <= bound)[-1])
 
 
 @dataclass
