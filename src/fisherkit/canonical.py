@@ -37,6 +37,7 @@ from fisherkit.weights import Weights
 
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
 
+_VANISHING = 1e-301  # unit below which no mu in its proportion is a number
 _FEW_DIGITS = 1e-6  # of a diagonal found as a difference to one: below it, few are right
 
 
@@ -331,11 +332,17 @@ def trace_unit(trace: float, total: float) -> float:
     """tr(G~)/n with n = ``total`` rows, copies counted; one where the kernel vanishes."""
     unit = trace / total
     if not np.isfinite(unit):
-        raise ValueError(
-            f"The kernel values overflow: their mean diagonal is {unit}. Scale the features, "
-            "for example with sklearn.preprocessing.StandardScaler."
-        )
-    return unit if unit > 0 else 1.0
+        raise ValueError(not_finite(f"their mean on the diagonal is {unit}"))
+    return unit if unit > _VANISHING else 1.0
+
+
+def not_finite(seen: str) -> str:
+    """What to say of kernel values that are not finite."""
+    return (
+        f"The kernel values are not finite: {seen}. They overflow, as polynomials of large "
+        "features do, or are not defined, as a fractional power of a negative number. Scale the "
+        "features, for example with sklearn.preprocessing.StandardScaler, or change the kernel."
+    )
 
 
 def whiten(K: Array, weights: Weights, shift: float = 0.0) -> tuple[Array, float]:
@@ -357,7 +364,7 @@ def _project_out(K: Array, s: Array) -> tuple[Array, Array]:
     Ke = K @ e
     rank_two_update(K, e, 0.5 * float(e @ Ke) * e - Ke)
     # Above every eigenvalue, and above the rounding of what was projected out.
-    sigma = 2 * _norm_bound(K) + float(xp.sum(Ke * Ke)) ** 0.5 or 1.0
+    sigma = 2 * _norm_bound(K) + float(xp.max(xp.abs(Ke))) * K.shape[0] ** 0.5 or 1.0
     rank_two_update(K, e, 0.5 * sigma * e)
     return K, Ke / norm
 
@@ -387,8 +394,13 @@ def _positive_tolerance(unit: float, weights: Weights, rounding: float) -> float
 
 
 def _check_positive(K: Array, tolerance: float) -> None:
-    """Raise if K has an eigenvalue below -tolerance; n^3/3 flops where it has not."""
+    """Raise if K is not finite or has an eigenvalue below -tolerance; n^3/3 flops if not."""
     xp = _array.namespace(K)
+    for rows in _array.row_blocks(*K.shape):
+        broken = _array.to_numpy(xp.any(~xp.isfinite(K[rows, :]), axis=1))
+        if np.any(broken):
+            row = rows.start + int(np.flatnonzero(broken)[0])
+            raise ValueError(not_finite(f"row {row} of the matrix has NaN or infinity"))
     shifted = K + 0.0
     _array.add_to_diagonal(shifted, tolerance)
     if not _array.is_positive_definite(shifted):

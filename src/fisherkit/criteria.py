@@ -13,6 +13,7 @@ Available criteria: ``press`` (r^2, summed over columns), ``log_loss`` (log(1 + 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -219,10 +220,13 @@ class Criterion:
             decision[:, 0] if one_column else decision,
             self.held_out.weight,
         )
-        value = float(value)
-        if not np.isfinite(value):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not np.isfinite(number):
             raise ValueError(
-                f"criterion {self.name!r} returned {value} for held-out decisions; it must return "
-                "a finite number to be minimised."
+                f"criterion {self.name!r} returned {reprlib.repr(value)} for held-out decisions; "
+                "it must return a finite number to be minimised."
             )
-        return value
+        return number

@@ -121,12 +121,26 @@ class Decomposer:
             assert design.n_components is not None
             rng = np.random.RandomState(design.seed)
             rows = basis.choose_rows(design.basis, design.n_components, gram, design.weights.v, rng)
-        return self._from_centres(gram, rows, "centres")
+        return self._from_centres(gram, rows, "centres", doubt=not gram.kernel.known_positive)
 
-    def _from_centres(self, gram: Gram, rows: np.ndarray, method: str) -> Decomposed:
-        weights, bias = self.design.weights, self.design.bias
-        features = basis.centres(gram, rows, weights.frequency, self.design.penalty)
-        canonical = Canonical.from_features(features.Z, weights, bias, lift=features.lift)
+    def _from_centres(
+        self, gram: Gram, rows: np.ndarray, method: str, *, doubt: bool = False
+    ) -> Decomposed:
+        """The form on these centres; with ``doubt``, the kernel is probed for being positive."""
+        weights, penalty = self.design.weights, self.design.penalty
+        if doubt:
+            corner = gram.corner(_array.indices(rows, gram.X))
+            require_positive(corner, Weights.unit(corner), gram.rounding)
+        features = basis.centres(gram, rows, weights.frequency, penalty)
+        if doubt and penalty == "rkhs":
+            xp = _array.namespace(features.Z)
+            left_out = float(xp.sum(gram.diagonal()) - xp.sum(features.Z * features.Z))
+            factor = basis.Factor(features.Z.T, features.rows, left_out)
+            if not basis.explains(factor, gram, np.random.RandomState(self.design.seed)):
+                require_positive(gram.full(), Weights.unit(gram.X), gram.rounding)
+        canonical = Canonical.from_features(
+            features.Z, weights, self.design.bias, lift=features.lift
+        )
         return Decomposed(canonical, features.rows, method)
 
     def _low_rank(self, gram: Gram, budget: Budget, loose: Budget | None) -> Decomposed | None:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fisherkit import _array, coding, streaming, validation
 from fisherkit._array import Array
 from fisherkit.basis import BASES
+from fisherkit.canonical import not_finite
 from fisherkit.conformal import BLOCK, Reach
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Decomposer, Design
@@ -151,6 +152,7 @@ class KernelModel(BaseEstimator):
         if self._pairwise:
             validation.precomputed(X, rounding)
         else:
+            validation.squares("X", X)
             validation.mention_scales(X)
         return X, y, rounding
 
@@ -259,6 +261,12 @@ class KernelModel(BaseEstimator):
         """Fitted attributes of f."""
         gram, ridge = task.problem.design.gram, tuned.ridge
         xp = _array.namespace(gram.X)
+        unit = tuned.selection.unit
+        if not np.isfinite(float(xp.sum(xp.abs(ridge.coef))) * unit):
+            raise ValueError(
+                f"regularization={tuned.selection.mu:g} is too small for kernel values of size "
+                f"{unit:.3g}: the coefficients overflow. Use a larger one, or scale the features."
+            )
         centres = _array.indices(tuned.centres, gram.X)
         self.gamma_: Any = tuned.selection.gamma
         self.regularization_ = tuned.selection.mu
@@ -418,7 +426,11 @@ class KernelModel(BaseEstimator):
             else:
                 K = self._fitted_kernel.block(some, self._centres)
             parts.append(K @ coef)
-        return xp.concat(parts, axis=0) + xp.reshape(self.intercept_, (1, -1))
+        scores = xp.concat(parts, axis=0) + xp.reshape(self.intercept_, (1, -1))
+        if not bool(xp.all(xp.isfinite(scores))):
+            bad = _array.to_numpy(xp.any(~xp.isfinite(scores), axis=1))
+            raise ValueError(not_finite(f"row {int(np.flatnonzero(bad)[0])} of X has no score"))
+        return scores
 
     def _check_namespace(self, X: Any, method: str) -> None:
         """Refuse rows of another array library than fit saw, as scikit-learn does."""

@@ -145,7 +145,8 @@ class Kernel:
             return xp.ones_like(X[:, 0])
         if self.name == "cosine":
             return xp.astype(xp.any(X != 0, axis=1), X.dtype)
-        values = [float(self.block(X[i : i + 1, :], X[i : i + 1, :])[0, 0]) for i in range(len(X))]
+        singles = (X[i : i + 1, :] for i in range(X.shape[0]))
+        values = [float(self.block(row, row)[0, 0]) for row in singles]
         return _array.like(values, X)
 
 

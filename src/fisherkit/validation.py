@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import compute_class_weight, get_tags
 
@@ -20,6 +21,8 @@ from fisherkit.select import log
 from fisherkit.weights import Weights
 
 _SCALE_RATIO = 1e3
+_LARGEST = 1e153  # number whose square is one
+_SMALLEST = 1e-150  # spread of targets whose square is one, with digits
 
 
 def one_of(name: str, value: Any, valid: Sequence[str], also: str = "") -> str:
@@ -193,6 +196,29 @@ def precomputed(K: Array, rounding: float) -> None:
         )
 
 
+def squares(name: str, values: Array) -> None:
+    """Refuse numbers whose squares overflow."""
+    xp = _array.namespace(values)
+    largest = max(abs(float(xp.max(values))), abs(float(xp.min(values))))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"{name} has values of size {largest:.3g}, whose squares overflow. Scale {name}, for "
+            "example with sklearn.preprocessing.StandardScaler."
+        )
+
+
+def targets(Y: Array) -> None:
+    """Refuse targets Y (n, k) whose squares overflow, or whose spread has none."""
+    xp = _array.namespace(Y)
+    squares("y", Y)
+    spread = float(xp.max(xp.max(Y, axis=0) - xp.min(Y, axis=0)))
+    if 0 < spread < _SMALLEST:
+        raise ValueError(
+            f"The targets y differ by no more than {spread:.3g}, whose square is not a number "
+            "with digits. Scale y, for example with sklearn.preprocessing.StandardScaler."
+        )
+
+
 def frequencies(sample_weight: Any, X: Array) -> tuple[Array, np.ndarray]:
     """Sample weights beside X, and the rows where they are positive."""
     xp = _array.namespace(X)
@@ -243,13 +269,15 @@ def fold_pairs(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Training and test positions among the kept rows, of the folds that test any.
 
-    Splitters see the kept rows; an iterable of index pairs names rows of the original data.
+    Splitters see the kept rows; an iterable of index pairs, or a predefined split, names rows of
+    the original data.
     """
-    if isinstance(cv, Iterable) and not hasattr(cv, "split") and not isinstance(cv, str):
-        position = np.full(n, -1)
-        position[kept] = np.arange(len(kept))
-        pairs = [(position[np.arange(n)[a]], position[np.arange(n)[b]]) for a, b in cv]
-        pairs = [(a[a >= 0], b[b >= 0]) for a, b in pairs]
+    if isinstance(cv, PredefinedSplit):
+        if len(cv.test_fold) != n:
+            raise ValueError(f"cv: test_fold has {len(cv.test_fold)} entries for {n} rows of X.")
+        pairs = _kept_pairs(cv.split(), kept, n)
+    elif isinstance(cv, Iterable) and not hasattr(cv, "split") and not isinstance(cv, str):
+        pairs = _kept_pairs(cv, kept, n)
     else:
         if isinstance(cv, (int, np.integer)) and cv > len(kept):
             raise ValueError(
@@ -269,10 +297,34 @@ def fold_pairs(
             raise ValueError(f"cv: fold {k} tests rows that it also trains on.")
         if len(train) == 0:
             raise ValueError(f"cv: fold {k} has no rows to train on.")
+        if len(np.unique(train)) < len(train):
+            raise ValueError(
+                f"cv: fold {k} trains on a row more than once, which has no closed form: folds "
+                "leave rows out. Say how often rows count by sample_weight."
+            )
     pairs = [pair for pair in pairs if len(pair[1])]
     if not pairs:
         raise ValueError("cv: no fold tests any row.")
     return pairs
+
+
+def _kept_pairs(
+    pairs: Iterable[Any], kept: np.ndarray, n: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of positions among n rows as positions among those that are kept."""
+    position = np.full(n, -1)
+    position[kept] = np.arange(len(kept))
+    found = []
+    for k, pair in enumerate(pairs):
+        try:
+            train, test = (position[np.arange(n)[rows]] for rows in pair)
+        except (TypeError, ValueError, IndexError) as error:
+            raise ValueError(
+                f"cv: fold {k} is {reprlib.repr(pair)}, not a pair (train, test) of positions "
+                f"among the {n} rows: {error}."
+            ) from error
+        found.append((train[train >= 0], test[test >= 0]))
+    return found
 
 
 def folds_of(pairs: list[tuple[np.ndarray, np.ndarray]], X: Array) -> list[Fold]:
