@@ -199,6 +199,11 @@ def cityblock(X: Array, Y: Array, finish: Callable[[Array], Array] | None = None
     return total if finish is None else finish(total)
 
 
+def take_rows(x: Array, rows: Array) -> Array:
+    """x[rows, :]. (In NumPy, ``take`` first copies an array in Fortran order whole.)"""
+    return x[rows, :] if is_numpy(x) else namespace(x).take(x, rows, axis=0)
+
+
 def add_to_diagonal(M: Array, value: float) -> None:
     """M + value I in place, for a square C-contiguous M."""
     if is_numpy(M):
@@ -259,15 +264,27 @@ def eigh(M: Array) -> tuple[Array, Array]:
     Large NumPy matrices: LAPACK ``syevr`` on the transpose of ``M`` in place, peak memory ``M``
     plus 1.1 n^2 (``numpy.linalg.eigh`` needs 4.1 n^2). Small ones stay in NumPy's own LAPACK:
     NumPy and SciPy ship separate OpenBLAS thread pools, and alternating between them is slow.
-    Single precision takes half the time, but not in NumPy, which widens it first.
     """
-    single = is_numpy(M) and M.dtype == np.float32
-    if not is_numpy(M) or (M.shape[0] <= _SMALL_MATRIX and not single):
+    if not is_numpy(M) or M.shape[0] <= _SMALL_MATRIX:
         w, V = namespace(M).linalg.eigh(M)
         return w, V
     F = M.T if M.flags.c_contiguous else M  # Fortran order without a copy: M is symmetric
-    driver = "evd" if single else "evr"
-    return scipy.linalg.eigh(F, driver=driver, overwrite_a=True, check_finite=False)
+    return scipy.linalg.eigh(F, driver="evr", overwrite_a=True, check_finite=False)
+
+
+def single_eigh(M: Array) -> tuple[Array, Array] | None:
+    """`eigh` in single precision, the result widened; ``None`` where that saves no time.
+
+    NumPy arrays: half the time (NumPy's own would widen M first), in the memory of ``M`` and n^2.
+    """
+    if not is_numpy(M) or M.dtype != np.float64 or not M.flags.c_contiguous:
+        return None
+    single = M.reshape(-1).view(np.float32)[: M.size].reshape(M.shape)
+    for rows in row_blocks(*M.shape):  # what is written never reaches the rows to come
+        single[rows] = M[rows].astype(np.float32)
+    w, V = scipy.linalg.eigh(single.T, driver="evd", overwrite_a=True, check_finite=False)
+    M.T[...] = V
+    return w.astype(np.float64), M.T
 
 
 def small_eigh(M: Array) -> tuple[Array, Array]:
@@ -283,14 +300,6 @@ def narrow(x: Array) -> Array | None:
     return x.astype(np.float32) if is_numpy(x) and x.dtype == np.float64 else None
 
 
-def narrow_in_place(M: Array) -> Array | None:
-    """M (n, m) in single precision, in the memory of ``M``; ``None`` where that saves no time."""
-    if not is_numpy(M) or M.dtype != np.float64 or not M.flags.c_contiguous:
-        return None
-    single = M.reshape(-1).view(np.float32)[: M.size].reshape(M.shape)
-    for rows in row_blocks(*M.shape):  # what is written never reaches the rows to come
-        single[rows] = M[rows].astype(np.float32)
-    return single
 
 
 def spd_inverse(M: Array) -> Array | None:

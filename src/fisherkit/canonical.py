@@ -129,14 +129,13 @@ class Canonical:
             K, centre = _project_out(K, s)
         elif bias == "penalized":
             rank_two_update(K, s, 0.5 * s)
-        tolerance, single = 0.0, None
+        tolerance, rough = 0.0, None
         if spare is not None:
             tolerance = weights.total * _array.SINGLE_EPS * _norm_bound(K)
-            single = _array.narrow_in_place(K) if tolerance <= spare(unit) else None
-        if single is None:
-            tolerance, (lam, U) = 0.0, _array.eigh(K)
-        else:
-            lam, U = map(_array.widen, _array.eigh(single))
+            rough = _array.single_eigh(K) if tolerance <= spare(unit) else None
+        if rough is None:
+            tolerance = 0.0
+        lam, U = rough or _array.eigh(K)
         if bias == "free":
             lam, U = lam[:-1], U[:, :-1]
             bias_row = centre @ U

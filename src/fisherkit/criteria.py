@@ -149,10 +149,11 @@ class Criterion:
         value, gradient, hessian = self.of_derivatives(*held_out).tolist()
         return value, gradient, hessian
 
-    def slope(self, ridge: Ridge, resolvent: DenseResolvent) -> tuple[float, float]:
-        """Value and gradient in log mu of the leave-one-out criterion of one fit; O(n^2)."""
+    def slope(self, ridge: Ridge) -> tuple[float, float]:
+        """Leave-one-out criterion of a fit by `ridge.solve` and its gradient in log mu; O(n^2)."""
         xp = _array.namespace(ridge.Y)
-        diag1, BY1 = resolvent.slopes(ridge.BY)
+        assert isinstance(ridge.resolvent, DenseResolvent)
+        diag1, BY1 = ridge.resolvent.slopes(ridge.BY)
         num = xp.stack([ridge.BY, BY1, xp.zeros_like(BY1)], axis=2)
         den = xp.stack([ridge.B_diag, diag1, xp.zeros_like(diag1)], axis=1)
         value, gradient, _ = self.of_derivatives(

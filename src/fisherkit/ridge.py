@@ -53,11 +53,11 @@ class SpectralResolvent:
         return _leverage_complement(self.canonical, self.c[:, None])[:, 0]
 
     def block(self, rows: Array, columns: Array) -> Array:
-        return _block(self.canonical, rows, columns, self.c, complement=True)
+        return _block(self.canonical, rows, columns, self.c)
 
     def strip(self, rows: Array) -> Array:
         """All columns of some rows, (b, n); O(b n r), and no copy of U."""
-        return _block(self.canonical, rows, None, self.c, complement=True)
+        return _block(self.canonical, rows, None, self.c)
 
     def residuals(self, Y: Array) -> Array:
         xi, outside = self.canonical.project(Y)
@@ -234,15 +234,7 @@ class RidgePath:
                 denominator = _leverage_complement(self.canonical, c)[:, None, :]
                 parts.append(left_out(numerator, denominator, self.canonical.weights))
             else:
-                parts.append(
-                    xp.stack(
-                        [
-                            self._fold_residuals(folds, c[:, j], numerator[:, :, j])
-                            for j in range(c.shape[1])
-                        ],
-                        axis=2,
-                    )
-                )
+                parts.append(self._fold_residuals(folds, c, numerator))
         return xp.concat(parts, axis=2)
 
     def held_out_derivatives(
@@ -271,14 +263,19 @@ class RidgePath:
         BY = xp.reshape(self.canonical.U @ filtered, (n, k, p))
         return BY if self.outside is None else BY + self.outside[:, :, None]
 
-    def _fold_residuals(self, folds: Sequence[Fold], c: Array, BY: Array) -> Array:
-        xp = _array.namespace(c)
+    def _fold_residuals(self, folds: Sequence[Fold], C: Array, BY: Array) -> Array:
+        """(y - f_(G))_G of the tested rows for filters C (r, p) and B y~ (n, k, p)."""
+        xp = _array.namespace(C)
         parts = []
         for fold in folds:
-            block = _block(self.canonical, fold.removed, fold.removed, c, complement=True)
-            solved = xp.linalg.solve(block, xp.take(BY, fold.removed, axis=0))
-            solved = solved / xp.take(self.canonical.weights.root, fold.removed, axis=0)[:, None]
-            parts.append(xp.take(solved, fold.tested, axis=0))
+            group = _Group.of(self.canonical, fold.removed)
+            rows = xp.take(BY, fold.removed, axis=0)
+            solved = [
+                xp.take(xp.linalg.solve(group.B(C[:, j]), rows[:, :, j]), fold.tested, axis=0)
+                for j in range(C.shape[1])
+            ]
+            root = xp.take(xp.take(self.canonical.weights.root, fold.removed), fold.tested)
+            parts.append(xp.stack(solved, axis=2) / root[:, None, None])
         return xp.concat(parts, axis=0)
 
     def _fold_derivatives(
@@ -290,10 +287,13 @@ class RidgePath:
         for fold in folds:
             G = fold.removed
             b = xp.take(num, G, axis=0)
-            B, B1, B2 = (_block(self.canonical, G, G, C[:, j], complement=j == 0) for j in range(3))
+            group = _Group.of(self.canonical, G)
+            B = group.B(C[:, 0])
             R = xp.linalg.solve(B, b[:, :, 0])
-            R1 = xp.linalg.solve(B, b[:, :, 1] - B1 @ R)
-            R2 = xp.linalg.solve(B, b[:, :, 2] - 2 * (B1 @ R1) - B2 @ R)
+            R1 = xp.linalg.solve(B, b[:, :, 1] - group.times(C[:, 1], R))
+            R2 = xp.linalg.solve(
+                B, b[:, :, 2] - 2 * group.times(C[:, 1], R1) - group.times(C[:, 2], R)
+            )
             stacked = xp.stack([R, R1, R2], axis=2)
             stacked = stacked / xp.take(self.canonical.weights.root, G, axis=0)[:, None, None]
             parts.append(xp.take(stacked, fold.tested, axis=0))
@@ -363,20 +363,50 @@ def _leverage_complement(form: Canonical, C: Array) -> Array:
     return diagonal if form.rest is None else diagonal + form.rest[:, None]
 
 
-def _block(
-    form: Canonical, rows: Array, columns: Array | None, c: Array, *, complement: bool
-) -> Array:
-    """U_I diag(c) U_J', plus (P - U U')_IJ if ``complement``; ``None`` are all columns."""
-    xp = _array.namespace(c)
-    left, right, s = xp.take(form.U, rows, axis=0), form.U, form.weights.root
-    s_columns, places = s, _array.indices(np.arange(right.shape[0]), c)
+@dataclass(frozen=True)
+class _Group:
+    """Rows removed together: their part of U, once for every filter c."""
+
+    canonical: Canonical
+    rows: Array
+    U: Array
+
+    @classmethod
+    def of(cls, canonical: Canonical, rows: Array) -> _Group:
+        return cls(canonical, rows, _array.take_rows(canonical.U, rows))
+
+    def B(self, c: Array) -> Array:
+        """B_GG for c = mu/(lam + mu), (g, g); g^2 r flops, as a symmetric product."""
+        if self.canonical.rest is None:
+            return self._gram(c)
+        return _outside(self.canonical, self.rows, self.rows, -self._gram(1 - c))
+
+    def times(self, c: Array, R: Array) -> Array:
+        """U_G diag(c) U_G' R for any c and R (g, k)."""
+        return self.U @ (c[:, None] * (self.U.T @ R))
+
+    def _gram(self, c: Array) -> Array:
+        """U_G diag(c) U_G' for c that is not negative, (g, g)."""
+        half = self.U * _array.namespace(c).sqrt(c)
+        return half @ half.T
+
+
+def _block(form: Canonical, rows: Array, columns: Array | None, c: Array) -> Array:
+    """B_IJ = U_I diag(c) U_J' + (P - U U')_IJ; ``None`` are all columns."""
+    left, right = _array.take_rows(form.U, rows), form.U
     if columns is not None:
-        right, s_columns = xp.take(form.U, columns, axis=0), xp.take(s, columns, axis=0)
-        places = columns
-    if form.rest is None or not complement:
+        right = _array.take_rows(form.U, columns)
+    if form.rest is None:
         return (left * c) @ right.T
-    block = (left * (c - 1)) @ right.T
-    block += xp.astype(rows[:, None] == places[None, :], block.dtype)
+    places = _array.indices(np.arange(right.shape[0]), c) if columns is None else columns
+    return _outside(form, rows, places, (left * (c - 1)) @ right.T)
+
+
+def _outside(form: Canonical, rows: Array, columns: Array, block: Array) -> Array:
+    """block + P_IJ in place."""
+    xp, s = _array.namespace(block), form.weights.root
+    block += xp.astype(rows[:, None] == columns[None, :], block.dtype)
     if form.bias == "free":
-        block -= xp.take(s, rows, axis=0)[:, None] * (s_columns / form.weights.mass)[None, :]
+        s_columns = xp.take(s, columns, axis=0) / form.weights.mass
+        block -= xp.take(s, rows, axis=0)[:, None] * s_columns[None, :]
     return block

@@ -31,7 +31,7 @@ from fisherkit.decompose import (
     SharedDecomposer,
 )
 from fisherkit.kernels import race_seed, reference_width, width_step
-from fisherkit.ridge import DenseResolvent, Ridge, RidgePath, solve
+from fisherkit.ridge import Ridge, RidgePath, solve
 from fisherkit.select import (
     GRID,
     LAST_STEP,
@@ -189,16 +189,16 @@ def _by_cholesky(problem: Problem, mu: float) -> Tuned | None:
         return None
     ridge, unit = solved
     value = float(criterion.of_residuals(ridge.leave_one_out()[:, :, None])[0])
-    return _solved(problem, ridge, mu, value, Status.GIVEN, unit, gram.kernel.gamma, [])
+    return _solved(problem, ridge, unit, mu, value, Status.GIVEN, gram.kernel.gamma, [])
 
 
 def _solved(
     problem: Problem,
     ridge: Ridge,
+    unit: float,
     mu: float,
     value: float,
     status: Status,
-    unit: float,
     gamma: float | None,
     priced: list[tuple[float, float, float]],
 ) -> Tuned:
@@ -336,8 +336,9 @@ class _Tuner:
         gram = design.gram.with_gamma(gamma)
         log_mu, curvature = math.log(minimum.mu), minimum.curvature
         last: tuple[float, float] | None = None
+        solved: tuple[Ridge, float] | None = None
         for _ in range(_POLISHING):
-            mu = math.exp(log_mu)
+            mu, solved = math.exp(log_mu), None  # one matrix at a time
             solved = solve(
                 gram.full(),
                 problem.Y,
@@ -348,17 +349,13 @@ class _Tuner:
             )
             if solved is None:
                 return None
-            ridge, unit = solved
-            assert isinstance(ridge.resolvent, DenseResolvent)
-            value, slope = problem.criterion.slope(ridge, ridge.resolvent)
+            value, slope = problem.criterion.slope(solved[0])
             if last is not None and last[0] != log_mu:
                 curvature = (slope - last[1]) / (log_mu - last[0])
             if not curvature > 0:
                 return None
             if abs(slope) <= LAST_STEP * curvature:
-                return _solved(
-                    problem, ridge, mu, value, Status.INTERIOR, unit, gamma, self.priced
-                )
+                return _solved(problem, *solved, mu, value, Status.INTERIOR, gamma, self.priced)
             last = log_mu, slope
             log_mu -= slope / curvature
         return None
