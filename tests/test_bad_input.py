@@ -6,8 +6,10 @@ import numpy as np
 import oracles
 import pytest
 from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.model_selection import PredefinedSplit
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.model_selection import cross_val_predict
 
 BOTH = pytest.mark.parametrize("Estimator", [KernelFisherClassifier, KernelRidgeCV])
 X, y = oracles.noisy_classes(30)
@@ -140,6 +142,74 @@ def test_rounding_noise_in_a_precomputed_kernel_is_accepted():
 
 def test_an_indefinite_callable_kernel_is_refused():
     assert_refused(KernelFisherClassifier(lambda a, b: -float(a @ b)), "eigenvalue|definite")
+
+
+@pytest.mark.parametrize("basis", [np.arange(10), "random", "pivoted", "greedy"], ids=str)
+def test_an_indefinite_kernel_is_refused_on_chosen_centres(basis):
+    """Also where no centre is among the rows at fault: what the centres leave of K is probed."""
+    K = X @ X.T
+    K[20, 21] = K[21, 20] = 30.0
+    m = None if isinstance(basis, np.ndarray) else 10
+    model = KernelFisherClassifier("precomputed", basis=basis, n_components=m, random_state=0)
+    assert_refused(model, "eigenvalue", "tolerance", X=K)
+
+
+def test_a_kernel_that_is_not_positive_among_the_centres_is_refused():
+    model = KernelFisherClassifier(
+        "sigmoid", gamma=2.0, basis="random", n_components=20, random_state=0
+    )
+    assert_refused(model, "eigenvalue", "tolerance")
+
+
+# Kernel values that are not finite
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@BOTH
+@pytest.mark.parametrize("regularization", ["loo", 1.0])
+@pytest.mark.parametrize("basis", ["auto", "random"])
+def test_a_power_that_is_not_defined_is_refused(Estimator, basis, regularization):
+    m = None if basis == "auto" else 10
+    options = dict(basis=basis, n_components=m, random_state=0, regularization=regularization)
+    seen = "not finite.*NaN" if basis == "auto" else "not finite|eigenvalue"
+    assert_refused(Estimator("poly", degree=1.5, gamma=1.0, **options), seen)
+
+
+@BOTH
+@pytest.mark.parametrize("n", [30, 600])
+def test_a_callable_that_returns_nan_is_refused(Estimator, n):
+    rows, labels = oracles.noisy_classes(n)
+
+    def kernel(a, b):
+        return 1.0 if np.array_equal(a, b) else np.nan
+
+    assert_refused(Estimator(kernel), "not finite", X=rows, y=labels)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "transform"])
+def test_new_rows_on_which_the_kernel_overflows_are_named(method):
+    model = KernelFisherClassifier("poly", gamma=1.0, regularization=1.0).fit(X, y)
+    new = np.vstack([X[:2], 1e120 * X[:1]])
+    with pytest.raises(ValueError, match="not finite: row 2 of X"):
+        getattr(model, method)(new)
+
+
+@BOTH
+def test_features_whose_squares_overflow_are_named(Estimator):
+    assert_refused(Estimator(), "X has values of size", "overflow", X=1e160 * X)
+
+
+@pytest.mark.parametrize("size", [1e160, 1e-170])
+def test_targets_without_squares_are_named(size):
+    assert_refused(KernelRidgeCV(), r"\by\b", "Scale y", y=size * X[:, 0])
+
+
+def test_a_regularisation_that_lets_coefficients_overflow_is_named():
+    model = KernelFisherClassifier("linear", regularization=1e-9)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert_refused(model, "regularization=1e-09", "overflow", X=1e150 * X)
 
 
 # Parameters
@@ -278,3 +348,28 @@ def test_every_method_checks_the_features(method):
         getattr(model, method)(np.ones((4, 3)))
     with pytest.raises(NotFittedError):
         getattr(KernelFisherClassifier(), method)(X)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("cv", "seen"),
+    [([1, 2, 3], "fold 0 is 1"), ([(np.arange(5), np.array([100]))], "index 100")],
+    ids=["numbers", "beyond"],
+)
+def test_an_iterable_that_holds_no_folds_is_named(Estimator, cv, seen):
+    assert_refused(Estimator(cv=cv), "cv", "30 rows", seen)
+
+
+@BOTH
+def test_folds_that_train_on_a_row_twice_are_refused(Estimator):
+    """Leaving rows out cannot repeat any: this was once read as training on each row once."""
+    folds = [(np.r_[0:15, 0:5], np.r_[15:30]), (np.r_[15:30], np.r_[0:15])]
+    assert_refused(Estimator(cv=folds), "cv: fold 0", "more than once", "sample_weight")
+    model = Estimator(gamma=0.4, regularization=0.1)
+    with pytest.raises(ValueError, match="more than once"):
+        cross_val_predict(model, X, y, cv=folds)
+
+
+def test_a_predefined_split_of_another_length_is_refused():
+    model = KernelFisherClassifier(cv=PredefinedSplit(np.arange(20) % 4))
+    assert_refused(model, "test_fold", "20", "30")

@@ -415,3 +415,50 @@ def test_a_far_row_that_is_its_own_centre_is_left_out_exactly(mu):
     w = Vt.T @ ((sigma / (sigma**2 + mu))[:, None] * (U.T @ (Y[others] - level)))
     expected = Y[far] - (Z[far] - mean) @ w - level
     np.testing.assert_allclose(found, expected, atol=2e-14 / mu)
+
+
+# --- single precision -----------------------------------------------------------------------------
+
+
+@each_weighting
+@each_bias
+def test_a_budget_above_its_rounding_is_spent_on_single_precision(bias, weighted):
+    X, y = data(120), np.random.default_rng(1).normal(size=(120, 1))
+    gram, weights = Gram(X, Kernel("rbf", gamma=2.0)), weights_of(120, weighted)
+    exact = decompose(gram, weights, bias)
+    rough = Canonical.from_gram(gram.full(), weights, bias, spare=lambda unit: 0.1 * unit)
+    none_to_spare = Canonical.from_gram(gram.full(), weights, bias, spare=lambda unit: 0.0)
+    assert rough.U.dtype == rough.lam.dtype == np.float64
+    assert none_to_spare.tolerance == exact.tolerance == 0 < rough.tolerance <= 0.1 * exact.unit
+    np.testing.assert_array_equal(none_to_spare.U, exact.U)
+    # What is left out in the mean over rows moves mu by about as much.
+    mu = 0.5
+    moved = rough.tolerance / weights.total / mu
+    found, expected = (RidgePath.of(form, y).held_out([mu])[:, 0, 0] for form in (rough, exact))
+    gap = np.abs(found - expected).max() / np.abs(expected).max()
+    assert 0 < gap < 10 * moved < 1e-2
+
+
+@pytest.mark.parametrize("bias", ["free", "none"])
+@pytest.mark.parametrize("share", [1e-2, 1e-3])
+def test_a_rough_low_rank_form_is_as_good_as_what_its_factor_lacks(share, bias):
+    X, y = make_torus(400, random_state=0)
+    Y, gram = (2.0 * y - 1)[:, None], Gram(X, Kernel("rbf", gamma=4.0))
+    weights = weights_of(400, False)
+    factor = basis.low_rank(gram, weights.v, share * 400, np.random.RandomState(0), max_rank=400)
+    forms = [
+        Canonical.from_low_rank(
+            factor.L.copy(),
+            weights,
+            bias,
+            lift=basis.corner_solver(factor),
+            left_out=factor.left_out,
+            cut=factor.left_out / 2,
+            rough=rough,
+        )
+        for rough in (True, False)
+    ]
+    assert forms[0].U.dtype == np.float64
+    assert not np.array_equal(forms[0].lam[-5:], forms[1].lam[-5:])  # negative control
+    rough, plain = (RidgePath.of(form, Y).held_out([0.5, 2.0]) for form in forms)
+    np.testing.assert_allclose(rough, plain, atol=share, rtol=0)

@@ -8,7 +8,7 @@ import pytest
 
 from fisherkit.canonical import Canonical
 from fisherkit.criteria import Criterion, HeldOut, log_sigmoid
-from fisherkit.ridge import Fold, RidgePath
+from fisherkit.ridge import Fold, RidgePath, solve
 from fisherkit.weights import Weights
 
 N = 40
@@ -170,3 +170,19 @@ def test_a_callable_that_returns_no_number_is_named(value):
     path, held_out = setting(2, False)
     with pytest.raises(ValueError, match=f"'broken' returned {value}"):
         Criterion(broken, held_out).values(path, [1.0])
+
+
+@each_smooth
+@each_problem
+@pytest.mark.parametrize("bias", ["free", "penalized", "none"])
+def test_the_gradient_of_a_dense_fit_is_that_of_the_path(bias, n_classes, rule):
+    path, held_out = setting(n_classes, False, bias=bias)
+    criterion = Criterion(rule, held_out)
+    X, _ = oracles.noisy_classes(N, n_classes, seed=0)
+    K = oracles.gram(X, gamma=0.5)
+    for mu in (1e-3, 1.0, 50.0):
+        ridge, _ = solve(
+            K.copy(), path.Y, path.canonical.weights, bias=bias, penalty="rkhs", mu=mu
+        )
+        expected = criterion.derivatives(path, math.log(mu))[:2]
+        np.testing.assert_allclose(criterion.slope(ridge), expected, rtol=1e-8, atol=1e-12)

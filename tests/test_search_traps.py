@@ -1,10 +1,12 @@
-"""Data on which a width search is easily fooled, and inputs that once broke it."""
+"""Data on which a width search is easily fooled, inputs that once broke it, and its accuracy."""
 
 import numpy as np
+import oracles
 import pytest
 from sklearn.metrics import roc_auc_score
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.datasets import make_torus
 
 
 def wiggles(n, *, frequency=10.0, noise=0.3, slope=0.0, seed=0):
@@ -122,3 +124,32 @@ def test_the_coefficients_penalty_with_a_small_given_mu_does_not_square_the_kern
     gap = np.abs(given.loo_decision_ - through_features.loo_decision_)
     assert given.selection_.method == "full"
     assert gap.max() < 1e-8 * np.abs(given.loo_decision_).max()
+
+
+@pytest.mark.parametrize("criterion", ["press", "log_loss"])
+@pytest.mark.parametrize("seed", range(3))
+def test_leave_one_out_of_the_low_rank_path_is_exact_to_1e_7_at_the_chosen_mu(seed, criterion):
+    X, y = make_torus(700, random_state=seed)
+    tuned = KernelFisherClassifier(criterion=criterion, random_state=0).fit(X, y)
+    assert tuned.selection_.method == "low-rank"
+    exact = KernelFisherClassifier(
+        gamma=tuned.gamma_, regularization=tuned.regularization_, basis="full"
+    ).fit(X, y)
+    residual = 2 * y - 1 - exact.loo_decision_
+    gap = np.abs(tuned.loo_decision_ - exact.loo_decision_).max()
+    assert gap < 1e-7 * np.sqrt(np.mean(residual**2))
+
+
+@pytest.mark.parametrize("bias", ["free", "penalized", "none"])
+def test_where_the_rank_is_not_low_the_search_ends_where_the_full_path_does(bias):
+    """Widths compared in single precision, mu polished by Cholesky: the same model."""
+    X, y = oracles.noisy_classes(560, 2, d=8, seed=0)
+    quick = KernelFisherClassifier(bias=bias, random_state=0).fit(X, y)
+    exact = KernelFisherClassifier(bias=bias, basis="full").fit(X, y)
+    assert exact.selection_.method == "full"
+    assert quick.selection_.method == "cholesky"
+    assert quick.gamma_ == exact.gamma_
+    np.testing.assert_allclose(quick.regularization_, exact.regularization_, rtol=1e-6)
+    np.testing.assert_allclose(quick.loo_decision_, exact.loo_decision_, atol=1e-7)
+    np.testing.assert_allclose(quick.selection_.value, exact.selection_.value, rtol=1e-9)
+    assert quick.selection_.status is exact.selection_.status

@@ -5,7 +5,7 @@ import oracles
 import pytest
 from oracles import gap
 from sklearn.base import clone
-from sklearn.model_selection import KFold, LeaveOneGroupOut
+from sklearn.model_selection import KFold, LeaveOneGroupOut, PredefinedSplit
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
 
@@ -370,3 +370,14 @@ def test_frequencies_hold_through_the_low_rank_search(seed, n_classes):
     np.testing.assert_allclose(repeated.regularization_, weighted.regularization_, rtol=1e-7)
     assert gap(repeated.decision_function(X), weighted.decision_function(X)) < 1e-7
     assert gap(repeated.predict_proba(X), weighted.predict_proba(X)) < 1e-7
+
+
+def test_a_predefined_split_passes_through_rows_of_weight_zero():
+    """Its folds name rows of the original data; the other splitters see the rows that count."""
+    X, y = oracles.noisy_classes(60)
+    folds, w = np.arange(60) % 4, np.ones(60)
+    w[[0, 7, 21]] = 0
+    given = KernelFisherClassifier(cv=PredefinedSplit(folds)).fit(X, y, w)
+    plain = KernelFisherClassifier(cv=PredefinedSplit(folds[w > 0])).fit(X[w > 0], y[w > 0])
+    assert given.gamma_ == plain.gamma_
+    np.testing.assert_allclose(given.regularization_, plain.regularization_, rtol=1e-9)

@@ -37,6 +37,7 @@ from fisherkit.weights import Weights
 
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
 
+_FAR_BELOW = 32.0
 _VANISHING = 1e-301  # unit below which no mu in its proportion is a number
 _FEW_DIGITS = 1e-6  # of a diagonal found as a difference to one: below it, few are right
 
@@ -286,9 +287,12 @@ class Canonical:
 
 
 def _inner(L: Array, lacking: float) -> tuple[Array, Array]:
-    """L and L L'; in single precision if its rounding is below what L lacks of each row anyway."""
+    """L and L L'; in single precision if its rounding is far below what L lacks of each row.
+
+    Eigenvalues that are kept are hardly less than that, and U is orthonormal to their rounding.
+    """
     xp = _array.namespace(L)
-    largest = lacking / _array.SINGLE_EPS  # norm of L L' for which that is so
+    largest = lacking / (_FAR_BELOW * _array.SINGLE_EPS)  # norm of L L' for which that is so
     if float(xp.max(xp.sum(L * L, axis=1))) < largest:
         single = _array.narrow(L)
         if single is not None:
