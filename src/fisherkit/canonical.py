@@ -121,7 +121,9 @@ class Canonical:
         Where a trace of ``spare(unit)`` might be left out and the rounding of single precision is
         less, that will do: it takes half the time, and the rounding is the tolerance.
         """
+        xp = _array.namespace(K)
         K, unit = whiten(K, weights, shift)
+        trace = float(xp.sum(xp.linalg.diagonal(K)))
         if rounding is not None:
             _check_positive(K, _positive_tolerance(unit, weights, rounding))
         s = weights.root
@@ -145,7 +147,10 @@ class Canonical:
         floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]), tolerance)
         if float(lam[0]) < -floor:
             raise NotPositiveError(_indefinite(float(lam[0]), floor))
-        lam = _array.clip_in_place(lam, lower=0.0)
+        # Of length zero and no less: what rounding has made of them, a small mu would take for lam.
+        trace = max(trace, float(xp.sum(lam)))
+        noise = weights.total**0.5 * _array.eps(lam) * trace
+        lam = xp.where(lam > noise, lam, xp.zeros_like(lam))
         return cls(U, lam, None, weights, bias, None, None, bias_row, unit, tolerance)
 
     @classmethod

@@ -202,7 +202,10 @@ class RidgePath:
         xp = _array.namespace(self.Y)
         form, k, p = self.canonical, self.Y.shape[1], len(mus)
         grid = _array.like(np.asarray(mus, dtype=np.float64), self.Y)
-        filtered = self.xi[:, :, None] / (form.lam[:, None] + grid[None, :])[:, None, :]
+        # A direction of length zero predicts nothing: in the dual form its weight xi / mu, huge for
+        # a small mu, would leave its rounding.
+        xi = xp.where(form.lam[:, None] > 0, self.xi, xp.zeros_like(self.xi))
+        filtered = xi[:, :, None] / (form.lam[:, None] + grid[None, :])[:, None, :]
         filtered = xp.reshape(filtered, (form.rank, k * p))
         if form.right is None:
             coef = form.weights.root[:, None] * (form.U @ filtered)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fisherkit import basis, greedy
 from fisherkit._array import Array
 from fisherkit.canonical import require_positive
+from fisherkit.copies import Copies
 from fisherkit.criteria import Criterion
 from fisherkit.decompose import (
     SMALL,
@@ -97,6 +98,9 @@ def tune(
         if exact is not None:
             return exact
         problem = replace(problem, design=replace(design, basis="full"))
+    copies = Copies.of(design, problem.Y, problem.criterion) if decomposer is None else None
+    if copies is not None:
+        return _on_merged_rows(problem, copies, mu=mu, gamma=gamma, search_gamma=search_gamma)
     tuner, edge = _Tuner(problem, mu, decomposer or Decomposer(problem.design)), None
     if search_gamma:
         kernel = design.gram.kernel
@@ -111,6 +115,18 @@ def tune(
     if edge is not None and tuned.selection.status in (Status.INTERIOR, Status.GIVEN):
         tuned = replace(tuned, selection=replace(tuned.selection, status=edge))
     return tuned
+
+
+def _on_merged_rows(problem: Problem, copies: Copies, **words: Any) -> Tuned:
+    """`tune` with rows that repeat one another as one; the fit to all of them."""
+    design = problem.design
+    merged = Problem(*copies.merged(design, problem.Y, problem.criterion))
+    tuned = tune(merged, **words)
+    every = tuned.selection.method != "low-rank"
+    centres = np.arange(design.gram.n) if every else copies.first[tuned.centres]
+    ridge = copies.expand(tuned.ridge, problem.Y, design.weights, centres=every)
+    reason = _reason(design, tuned.selection.method, len(centres))
+    return Tuned(ridge, centres, replace(tuned.selection, reason=reason))
 
 
 def tune_low_rank(

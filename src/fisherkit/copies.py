@@ -1,0 +1,165 @@
+"""Rows that repeat one another, as one row that counts as often: the same fit, less rounding.
+
+Equal rows i of one group g, of equal target, cost and folds, add directions to the kernel matrix
+that it does not see and that B(mu) keeps whole, beside others of size mu / lam. What rounding
+leaves of the former (eps) is then an error of eps lam / mu in held-out residuals, and the least
+criterion is found elsewhere than with weights. With v_g = sum v_i and q_i = sqrt(v_i / v_g),
+
+    B_ij = q_i B_gh q_j + [i = j] - [g = h] q_i q_j,   (B y~)_i = q_i (B y~)_g,
+
+and the coefficient of a group is shared among its rows in the proportion of v_i.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fisherkit import _array
+from fisherkit._array import Array
+from fisherkit.criteria import Criterion, HeldOut
+from fisherkit.decompose import Design
+from fisherkit.kernels import Gram
+from fisherkit.ridge import Fold, Resolvent, Ridge
+from fisherkit.weights import Weights
+
+
+@dataclass(frozen=True)
+class Copies:
+    """``first`` (m,) is the first row of each group, in the order of the rows; ``group`` (n,)."""
+
+    first: np.ndarray
+    group: np.ndarray
+
+    @classmethod
+    def of(cls, design: Design, Y: Array, criterion: Criterion) -> Copies | None:
+        """``None`` where no row repeats another, or where that makes a difference."""
+        n = design.gram.n
+        distinct = design.gram.distinct()
+        if not design.every_row or callable(criterion.rule) or len(distinct.first) == n:
+            return None
+        frequency = _array.to_numpy(design.weights.frequency)
+        # Of a row that counts less than once, all of it is left out at a time, and not of two.
+        alone = np.where(frequency < 1, np.arange(1, n + 1), 0)
+        key = np.column_stack([_array.to_numpy(design.weights.cost), _array.to_numpy(Y), alone])
+        group = np.unique(key, axis=0, return_inverse=True)[1].ravel()
+        group = _ids(group, distinct.group, len(distinct.first))
+        for fold in criterion.held_out.folds or ():
+            gone = np.zeros(n, dtype=np.int64)
+            gone[_array.to_numpy(fold.removed)] = 1
+            group = _ids(group, gone, 2)
+        _, first, group = np.unique(group, return_index=True, return_inverse=True)
+        if len(first) == n:
+            return None
+        order = np.argsort(first)
+        return cls(first[order], np.argsort(order)[group])
+
+    def merged(
+        self, design: Design, Y: Array, criterion: Criterion
+    ) -> tuple[Design, Array, Criterion]:
+        """Design, targets and criterion of the merged rows."""
+        xp, gram = _array.namespace(Y), design.gram
+        rows = _array.indices(self.first, Y)
+        X = xp.take(gram.X, rows, axis=0)
+        weights = design.weights.merge(self.first, self.group)
+        design = replace(design, gram=Gram(X, gram.kernel, gram.rounding), weights=weights)
+        return design, xp.take(Y, rows, axis=0), self._criterion(criterion)
+
+    def _criterion(self, criterion: Criterion) -> Criterion:
+        """The criterion of the merged rows: copies that are tested together count together."""
+        seen = criterion.held_out
+        xp = _array.namespace(seen.Y)
+        if seen.folds is None:
+            folds, take, place = None, self.first, self.group
+        else:
+            folds, takes, places, start = [], [], [], 0
+            for fold in seen.folds:
+                removed = self.group[_array.to_numpy(fold.removed)]
+                tested = removed[_array.to_numpy(fold.tested)]
+                gone = np.unique(removed)
+                kept, first, inverse = np.unique(tested, return_index=True, return_inverse=True)
+                places.append(inverse + sum(map(len, takes)))
+                takes.append(first + start)
+                start += len(tested)
+                where = np.searchsorted(gone, kept)
+                folds.append(Fold(_array.indices(gone, seen.Y), _array.indices(where, seen.Y)))
+            take, place = np.concatenate(takes), np.concatenate(places)
+        weight = np.bincount(place, weights=_array.to_numpy(seen.weight))
+        rows = _array.indices(take, seen.Y)
+        parts = (xp.take(part, rows, axis=0) for part in (seen.Y, seen.mean, seen.threshold))
+        return replace(
+            criterion, held_out=HeldOut(*parts, _array.like(weight, seen.Y), folds, None)
+        )
+
+    def expand(self, ridge: Ridge, Y: Array, weights: Weights, *, centres: bool) -> Ridge:
+        """The fit to all rows; ``centres`` if each merged row is one, in their order."""
+        xp = _array.namespace(Y)
+        group = _array.indices(self.group, Y)
+        share = weights.v / xp.take(ridge.weights.v, group, axis=0)
+        q = xp.sqrt(share)
+        coef = ridge.coef
+        if centres:
+            coef = share[:, None] * xp.take(coef, group, axis=0)
+        return Ridge(
+            Y,
+            weights,
+            (1 - share) + share * xp.take(ridge.B_diag, group, axis=0),
+            q[:, None] * xp.take(ridge.BY, group, axis=0),
+            ridge.scatter,
+            CopiedResolvent(ridge.resolvent, group, q, weights, ridge.weights),
+            coef,
+            ridge.intercept,
+        )
+
+
+def _ids(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
+    """Numbers of the pairs (a, b), b below ``count``."""
+    return np.unique(a.astype(np.int64) * count + b, return_inverse=True)[1].ravel()
+
+
+@dataclass(frozen=True)
+class CopiedResolvent:
+    """B(mu) of all rows, from that of the merged ones."""
+
+    inner: Resolvent
+    group: Array
+    q: Array
+    weights: Weights
+    merged: Weights
+
+    def diagonal(self) -> Array:
+        share = self.q * self.q
+        return (1 - share) + share * _array.namespace(share).take(
+            self.inner.diagonal(), self.group, axis=0
+        )
+
+    def block(self, rows: Array, columns: Array) -> Array:
+        xp = _array.namespace(self.q)
+        g, h = xp.take(self.group, rows, axis=0), xp.take(self.group, columns, axis=0)
+        return self._spread(self.inner.block(g, h), rows, columns)
+
+    def strip(self, rows: Array) -> Array:
+        """All columns of some rows, (b, n)."""
+        xp = _array.namespace(self.q)
+        inner = self.inner.strip(xp.take(self.group, rows, axis=0))
+        everything = _array.indices(np.arange(self.q.shape[0]), self.q)
+        return self._spread(xp.take(inner, self.group, axis=1), rows, everything)
+
+    def residuals(self, Y: Array) -> Array:
+        xp = _array.namespace(Y)
+        host = _array.to_numpy(self.weights.v[:, None] * Y)
+        total = np.zeros((self.merged.v.shape[0], Y.shape[1]))
+        np.add.at(total, _array.to_numpy(self.group), host)
+        mean = _array.like(total, Y) / self.merged.v[:, None]
+        inside = xp.take(self.inner.residuals(mean), self.group, axis=0)
+        outside = Y - xp.take(mean, self.group, axis=0)
+        return self.q[:, None] * inside + self.weights.root[:, None] * outside
+
+    def _spread(self, inner: Array, rows: Array, columns: Array) -> Array:
+        xp = _array.namespace(inner)
+        qq = xp.take(self.q, rows, axis=0)[:, None] * xp.take(self.q, columns, axis=0)[None, :]
+        g, h = xp.take(self.group, rows, axis=0), xp.take(self.group, columns, axis=0)
+        same = xp.astype(g[:, None] == h[None, :], inner.dtype)
+        # The parts outside of the merged rows by themselves: none for a row without copies.
+        return qq * inner + (xp.astype(rows[:, None] == columns[None, :], inner.dtype) - same * qq)
