@@ -1,6 +1,6 @@
 """Test error on the 13 IDA sets, tuned anew on every training split, paired with a plain reference.
 
-Every (set, split) is one row of results/accuracy_random_splits.csv (fisherkit) and of
+Every (set, split) is one row of results/accuracy_ida_splits.csv (fisherkit) and of
 results/accuracy_ida_reference.csv (reference.py), written as it finishes; a later run computes
 only what is missing. The summary goes to results/accuracy_ida.csv.
 """
@@ -55,7 +55,7 @@ ORKFD = {
     "splice": 10.80,
     "image": 4.03,
 }
-FILES = {"reference": "accuracy_ida_reference", "fisherkit": "accuracy_random_splits"}
+FILES = {"reference": "accuracy_ida_reference", "fisherkit": "accuracy_ida_splits"}
 PREDICT_ROWS = 2048
 
 

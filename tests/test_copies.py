@@ -85,7 +85,9 @@ def test_rows_are_merged_only_where_that_makes_no_difference():
     X, Y, weights = repeated()
     design, _, criterion = problem(X, Y, weights)
     assert Copies.of(design, Y, criterion) is not None
-    assert Copies.of(*problem(np.arange(30.0)[:, None], Y[:30], weights.take(np.arange(30)))) is None
+    different = np.arange(30)
+    apart = problem(different[:, None].astype(float), Y[:30], weights.take(different))
+    assert Copies.of(*apart) is None
     assert Copies.of(*problem(X, Y, weights, basis="random")) is None
     loss = Criterion(lambda y, d, sample_weight: 0.0, criterion.held_out)
     assert Copies.of(design, Y, loss) is None

@@ -181,8 +181,6 @@ def test_the_gradient_of_a_dense_fit_is_that_of_the_path(bias, n_classes, rule):
     X, _ = oracles.noisy_classes(N, n_classes, seed=0)
     K = oracles.gram(X, gamma=0.5)
     for mu in (1e-3, 1.0, 50.0):
-        ridge, _ = solve(
-            K.copy(), path.Y, path.canonical.weights, bias=bias, penalty="rkhs", mu=mu
-        )
+        ridge, _ = solve(K.copy(), path.Y, path.canonical.weights, bias=bias, penalty="rkhs", mu=mu)
         expected = criterion.derivatives(path, math.log(mu))[:2]
         np.testing.assert_allclose(criterion.slope(ridge), expected, rtol=1e-8, atol=1e-12)

@@ -300,8 +300,6 @@ def narrow(x: Array) -> Array | None:
     return x.astype(np.float32) if is_numpy(x) and x.dtype == np.float64 else None
 
 
-
-
 def spd_inverse(M: Array) -> Array | None:
     """Inverse of a positive definite ``M`` by Cholesky, or ``None`` where it is not one.
 

@@ -69,28 +69,22 @@ class Copies:
     def _criterion(self, criterion: Criterion) -> Criterion:
         """The criterion of the merged rows: copies that are tested together count together."""
         seen = criterion.held_out
-        xp = _array.namespace(seen.Y)
         if seen.folds is None:
-            folds, take, place = None, self.first, self.group
-        else:
-            folds, takes, places, start = [], [], [], 0
-            for fold in seen.folds:
-                removed = self.group[_array.to_numpy(fold.removed)]
-                tested = removed[_array.to_numpy(fold.tested)]
-                gone = np.unique(removed)
-                kept, first, inverse = np.unique(tested, return_index=True, return_inverse=True)
-                places.append(inverse + sum(map(len, takes)))
-                takes.append(first + start)
-                start += len(tested)
-                where = np.searchsorted(gone, kept)
-                folds.append(Fold(_array.indices(gone, seen.Y), _array.indices(where, seen.Y)))
-            take, place = np.concatenate(takes), np.concatenate(places)
-        weight = np.bincount(place, weights=_array.to_numpy(seen.weight))
-        rows = _array.indices(take, seen.Y)
-        parts = (xp.take(part, rows, axis=0) for part in (seen.Y, seen.mean, seen.threshold))
-        return replace(
-            criterion, held_out=HeldOut(*parts, _array.like(weight, seen.Y), folds, None)
-        )
+            return replace(criterion, held_out=_summed(seen, self.first, self.group, None))
+        folds, takes, places = [], [], []
+        tested_before = merged_before = 0
+        for fold in seen.folds:
+            removed = self.group[_array.to_numpy(fold.removed)]
+            tested = removed[_array.to_numpy(fold.tested)]
+            gone = np.unique(removed)
+            kept, first, inverse = np.unique(tested, return_index=True, return_inverse=True)
+            where = np.searchsorted(gone, kept)
+            folds.append(Fold(_array.indices(gone, seen.Y), _array.indices(where, seen.Y)))
+            takes.append(first + tested_before)
+            places.append(inverse + merged_before)
+            tested_before, merged_before = tested_before + len(tested), merged_before + len(kept)
+        rows, place = np.concatenate(takes), np.concatenate(places)
+        return replace(criterion, held_out=_summed(seen, rows, place, folds))
 
     def expand(self, ridge: Ridge, Y: Array, weights: Weights, *, centres: bool) -> Ridge:
         """The fit to all rows; ``centres`` if each merged row is one, in their order."""
@@ -111,6 +105,22 @@ class Copies:
             coef,
             ridge.intercept,
         )
+
+
+def _summed(
+    seen: HeldOut, rows: np.ndarray, place: np.ndarray, folds: list[Fold] | None
+) -> HeldOut:
+    """``rows`` of what is held out, each with the weight of all that have its ``place``."""
+    xp = _array.namespace(seen.Y)
+    take = _array.indices(rows, seen.Y)
+    weight = np.bincount(place, weights=_array.to_numpy(seen.weight))
+    return HeldOut(
+        xp.take(seen.Y, take, axis=0),
+        xp.take(seen.mean, take, axis=0),
+        xp.take(seen.threshold, take, axis=0),
+        _array.like(weight, seen.Y),
+        folds,
+    )
 
 
 def _ids(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:

@@ -125,7 +125,7 @@ def _on_merged_rows(problem: Problem, copies: Copies, **words: Any) -> Tuned:
     every = tuned.selection.method != "low-rank"
     centres = np.arange(design.gram.n) if every else copies.first[tuned.centres]
     ridge = copies.expand(tuned.ridge, problem.Y, design.weights, centres=every)
-    reason = _reason(design, tuned.selection.method, len(centres))
+    reason = _reason(design, tuned.selection, len(centres))
     return Tuned(ridge, centres, replace(tuned.selection, reason=reason))
 
 
@@ -219,21 +219,25 @@ def _solved(
     priced: list[tuple[float, float, float]],
 ) -> Tuned:
     """A fit by one Cholesky factorisation, after those that were ``priced``."""
-    n = problem.design.gram.n
+    form = {"method": "cholesky", "rank": problem.design.gram.n, "tolerance": 0.0, "unit": unit}
+    chosen = {"mu": mu, "gamma": gamma, "value": value, "status": status}
+    return _tuned(problem, ridge, np.arange(problem.design.gram.n), priced, **form, **chosen)
+
+
+def _tuned(
+    problem: Problem,
+    ridge: Ridge,
+    centres: np.ndarray,
+    priced: list[tuple[float, float, float]],
+    **found: Any,
+) -> Tuned:
+    """A fit with what was found of it; the chosen model ends the path."""
+    last = (_number(found["gamma"]), found["mu"], found["value"])
     selection = Selection(
-        criterion=problem.criterion.name,
-        value=value,
-        mu=mu,
-        gamma=gamma,
-        status=status,
-        rank=n,
-        method="cholesky",
-        tolerance=0.0,
-        unit=unit,
-        path=np.array([*priced, (_number(gamma), mu, value)], dtype=PATH_DTYPE),
-        reason=_reason(problem.design, "cholesky", n),
+        criterion=problem.criterion.name, path=np.array([*priced, last], dtype=PATH_DTYPE), **found
     )
-    return Tuned(ridge, np.arange(n), selection)
+    reason = _reason(problem.design, selection, len(centres))
+    return Tuned(ridge, centres, replace(selection, reason=reason))
 
 
 @dataclass(frozen=True)
@@ -299,24 +303,21 @@ class _Tuner:
             if polished is not None:
                 return polished
         search, mu, value, status = self._accurate(gamma)
-        canonical = search.decomposed.canonical
-        self.priced.append((_number(gamma), mu, value))
-        selection = Selection(
-            criterion=self.problem.criterion.name,
-            value=value,
+        canonical, centres = search.decomposed.canonical, search.decomposed.centres
+        return _tuned(
+            self.problem,
+            search.path.at(mu),
+            centres,
+            self.priced,
             mu=mu,
             gamma=gamma,
+            value=value,
             status=status,
-            rank=canonical.rank,
             method=search.decomposed.method,
+            rank=canonical.rank,
             tolerance=canonical.tolerance,
             unit=canonical.unit,
-            path=np.array(self.priced, dtype=PATH_DTYPE),
-            reason=_reason(
-                self.problem.design, search.decomposed.method, len(search.decomposed.centres)
-            ),
         )
-        return Tuned(search.path.at(mu), search.decomposed.centres, selection)
 
     def price(self, gamma: float, level: int) -> float:
         """The criterion at this gamma with its best mu on the grid; levels as in `march`."""
@@ -457,18 +458,20 @@ class _Tuner:
         return _Search(search, path, decomposed)
 
 
-def _reason(design: Design, method: str, centres: int) -> str:
+def _reason(design: Design, selection: Selection, centres: int) -> str:
     """Why every row is a centre, and how; empty where the basis was asked for."""
     if design.basis != "auto":
         return ""
     n = design.gram.n
-    if method == "low-rank":
+    if selection.method == "low-rank":
         return f"{n} rows fit in memory, through a factor of rank {centres} of the kernel matrix"
-    why = "width and mu are given"
-    if method == "full":
-        small = max(n, design.weights.total) <= SMALL
-        why = "few enough to look for no factor" if small else "the kernel matrix has no low rank"
-    how = {"full": "all of it is decomposed", "cholesky": "one Cholesky factorisation"}[method]
+    why, how = "the kernel matrix has no low rank", "all of it is decomposed"
+    if selection.method == "cholesky":
+        how = "one Cholesky factorisation at the chosen mu"
+        if selection.status is Status.GIVEN:
+            why, how = "width and mu are given", "one Cholesky factorisation"
+    elif max(n, design.weights.total) <= SMALL:
+        why = "few enough to look for no factor"
     return f"{n} rows fit in memory, {why}: {how}"
 
 
