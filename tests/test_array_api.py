@@ -243,3 +243,18 @@ def test_audits_agree(xp, n_classes):
     with config_context(array_api_dispatch=True):
         table = audit(model, xp.asarray(X), xp.asarray(y)).sort_index()
     np.testing.assert_allclose(table.to_numpy(float), truth.to_numpy(float), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"basis": "random", "n_components": 20}], ids=str)
+def test_a_callable_kernel_off_the_full_path_equals_numpy(xp, options):
+    """Its diagonal is found row by row."""
+    X, y = oracles.noisy_classes(520)
+
+    def kernel(a, b):
+        return float(a @ b) + 1.0
+
+    plain = KernelFisherClassifier(kernel, random_state=0, **options).fit(X, y)
+    with config_context(array_api_dispatch=True):
+        model = KernelFisherClassifier(kernel, random_state=0, **options)
+        model.fit(xp.asarray(X), xp.asarray(y))
+    np.testing.assert_allclose(to_numpy(model.loo_decision_), plain.loo_decision_, atol=1e-8)

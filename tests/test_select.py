@@ -11,7 +11,7 @@ from fisherkit import KernelFisherClassifier, select
 from fisherkit.canonical import Canonical, mu_floor
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.ridge import RidgePath
-from fisherkit.select import MuSearch, PathPrices, Status, march, newton
+from fisherkit.select import MuSearch, PathPrices, Status, march, newton, polish
 from fisherkit.weights import Weights
 
 # --- Newton ---------------------------------------------------------------------------------------
@@ -370,3 +370,27 @@ def test_widths_that_see_no_more_than_a_constant_do_not_end_the_march(seed):
     widths = 2.0 ** np.arange(-8, 4)
     best = min(KernelFisherClassifier(gamma=g).fit(X, y).selection_.value for g in widths)
     assert chosen.value < 1.05 * best
+
+
+# --- polish ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [0.0, 1e-5, 1e-3])
+def test_polishing_settles_with_the_fewer_slopes_the_nearer_it_starts(error):
+    asked = []
+
+    def slope(x):  # of cosh(x - 2) + (x - 2)^3 / 10
+        asked.append(x)
+        return math.sinh(x - 2) + 0.3 * (x - 2) ** 2
+
+    found = polish(slope, 2 + error, 1.0 + 10 * error)
+    assert abs(found - 2) < 3e-8 and found == asked[-1]
+    assert len(asked) <= {0.0: 1, 1e-5: 2, 1e-3: 3}[error]
+
+
+def test_polishing_gives_up_without_a_slope_a_minimum_or_an_end():
+    assert polish(lambda x: None, 0.0, 1.0) is None
+    assert polish(lambda x: -x - 1, 0.5, 1.0) is None  # a maximum
+    assert polish(lambda x: 1.0, 0.0, 1.0) is None
+    steps = iter([1.0, 0.5, 0.3, 0.2, 0.15])
+    assert polish(lambda x: next(steps), 0.0, 1.0) is None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -74,6 +75,7 @@ class Decomposer:
     design: Design
     gave_up: tuple[float, float] | None = None  # gamma and trace
     max_rank: int | None = None
+    keeps: ClassVar[bool] = False  # whether a form costs nothing the second time
 
     def decompose(
         self, gamma: float | None, budget: Budget, loose: Budget | None = None
@@ -207,6 +209,7 @@ class SharedDecomposer(Decomposer):
     labelling asks for less.
     """
 
+    keeps: ClassVar[bool] = True
     least: Budget = lambda unit: 0.0
     forms: dict[float | None, Decomposed] = field(default_factory=dict)
 

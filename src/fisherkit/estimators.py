@@ -205,7 +205,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         y : (n,)
             Labels of any type.
         sample_weight : (n,), default=None
-            Number of copies of each row.
+            Number of copies of each row. Weights that count nothing should be scaled to sum to n:
+            criterion and calibration take a weight of 0.01 for a hundredth of a row.
         groups : (n,), default=None
             Passed to the splitter given as ``cv``.
 

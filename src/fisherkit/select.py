@@ -26,7 +26,7 @@ log = logging.getLogger("fisherkit")
 
 GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
-LAST_STEP = 3e-8
+_LAST_STEP = 3e-8
 _BEYOND = 0.01  # of the way from a kink to the far end: so that both ends move
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
@@ -148,7 +148,7 @@ def newton(
         if end is not None and abs(trial - here.x) >= abs(end.x - here.x):
             trial = _meeting(here, end)
         for _ in range(40):
-            if abs(trial - here.x) <= LAST_STEP:
+            if abs(trial - here.x) <= _LAST_STEP:
                 return trial, here.value
             there = _Point(trial, *derivatives(trial))
             # Near the minimum values agree to rounding, and the gradient decides instead.
@@ -168,6 +168,30 @@ def newton(
             break
         here = there
     return here.x, here.value
+
+
+def polish(
+    slope: Callable[[float], float | None], x: float, curvature: float, *, max_iter: int = 5
+) -> float | None:
+    """Where a slope that costs much vanishes, near x; it was last asked for there.
+
+    Newton steps with the curvature that is known, then with that of the last two slopes. ``None``
+    where there is no slope, no minimum, or no end after ``max_iter`` of them.
+    """
+    before: tuple[float, float] | None = None
+    for _ in range(max_iter):
+        here = slope(x)
+        if here is None:
+            return None
+        if before is not None and before[0] != x:
+            curvature = (here - before[1]) / (x - before[0])
+        if not curvature > 0:
+            return None
+        if abs(here) <= _LAST_STEP * curvature:
+            return x
+        before = x, here
+        x -= here / curvature
+    return None
 
 
 def _meeting(here: _Point, there: _Point) -> float:

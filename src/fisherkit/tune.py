@@ -35,7 +35,6 @@ from fisherkit.kernels import race_seed, reference_width, width_step
 from fisherkit.ridge import Ridge, RidgePath, solve
 from fisherkit.select import (
     GRID,
-    LAST_STEP,
     PATH_DTYPE,
     PRICE_BLUR,
     MuSearch,
@@ -44,6 +43,7 @@ from fisherkit.select import (
     Status,
     log,
     march,
+    polish,
 )
 
 _SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
@@ -51,7 +51,6 @@ _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the si
 _ACCEPT = 3e-7  # trace left out, relative to the chosen mu
 _ROUGH = (3e-2, 1e-4)  # mean residual diagonal, relative to the best mu, at levels of pricing
 _WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
-_POLISHING = 5  # factorisations at most, before a decomposition is the better choice
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 
 
@@ -347,35 +346,27 @@ class _Tuner:
     def _polish(self, gamma: float | None, minimum: _Minimum) -> Tuned | None:
         """The fit at the best mu by Cholesky factorisations, n^3 flops each: seldom more than two.
 
-        Newton steps with the curvature that is known, then that of the last two gradients.
+        ``None`` if they do not settle.
         """
         problem, design = self.problem, self.problem.design
         gram = design.gram.with_gamma(gamma)
-        log_mu, curvature = math.log(minimum.mu), minimum.curvature
-        last: tuple[float, float] | None = None
-        solved: tuple[Ridge, float] | None = None
-        for _ in range(_POLISHING):
-            mu, solved = math.exp(log_mu), None  # one matrix at a time
-            solved = solve(
-                gram.full(),
-                problem.Y,
-                design.weights,
-                bias=design.bias,
-                penalty=design.penalty,
-                mu=mu,
-            )
+        words = {"bias": design.bias, "penalty": design.penalty}
+        solved, value = None, np.nan
+
+        def slope(log_mu: float) -> float | None:
+            nonlocal solved, value
+            solved = None  # one matrix at a time
+            solved = solve(gram.full(), problem.Y, design.weights, **words, mu=math.exp(log_mu))
             if solved is None:
                 return None
-            value, slope = problem.criterion.slope(solved[0])
-            if last is not None and last[0] != log_mu:
-                curvature = (slope - last[1]) / (log_mu - last[0])
-            if not curvature > 0:
-                return None
-            if abs(slope) <= LAST_STEP * curvature:
-                return _solved(problem, *solved, mu, value, Status.INTERIOR, gamma, self.priced)
-            last = log_mu, slope
-            log_mu -= slope / curvature
-        return None
+            value, gradient = problem.criterion.slope(solved[0])
+            return gradient
+
+        log_mu = polish(slope, math.log(minimum.mu), minimum.curvature)
+        if log_mu is None or solved is None:
+            return None
+        mu, status = math.exp(log_mu), Status.INTERIOR
+        return _solved(problem, *solved, mu, value, status, gamma, self.priced)
 
     def _rough(self, gamma: float, share: float) -> _Search:
         """A search that leaves out little at the mu that it finds: a mean of ``share`` of it."""
@@ -440,10 +431,10 @@ class _Tuner:
 
     @property
     def _polishes(self) -> bool:
-        """Whether gradients of the criterion follow from one factorisation."""
-        problem = self.problem
-        leave_one_out = problem.criterion.held_out.folds is None
-        return problem.criterion.smooth and leave_one_out and problem.design.penalty == "rkhs"
+        """Whether factorisations yield the gradient, and may cost less than the form once more."""
+        criterion, rkhs = self.problem.criterion, self.problem.design.penalty == "rkhs"
+        leave_one_out = criterion.smooth and criterion.held_out.folds is None
+        return leave_one_out and rkhs and not self.decomposer.keeps
 
     def _first_budget(self, unit: float) -> float:
         return _SEARCH * (float(GRID[0]) * unit if self.mu is None else self.mu)
