@@ -284,3 +284,9 @@ def test_more_candidates_than_rows_and_one_candidate_are_enough(make):
 def test_extreme_sample_weights_give_a_finite_model(make):
     for weight in (np.full(30, 1e6), np.full(30, 1e-6), np.r_[1e6, np.ones(29)]):
         assert_sound(make(gamma=0.5, cv=3).fit(X, y, weight), X)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@BOTH
+def test_a_kernel_that_is_not_defined_on_some_rows_is_refused(Model):
+    assert_refused(Model(kernel="poly", degree=1.5, gamma=1.0), "not finite", "NaN")

@@ -21,6 +21,7 @@ import numpy as np
 
 from fisherkit.basis import choose_rows
 from fisherkit.calibrate import fit_slope
+from fisherkit.canonical import not_finite
 from fisherkit.coding import winners
 from fisherkit.kernels import Distinct, Gram
 from fisherkit.select import log
@@ -162,7 +163,10 @@ class Sample:
 
     def kernel_rows(self, gamma: float | None, candidates: np.ndarray) -> np.ndarray:
         """P (L, n), a fresh array."""
-        return self.gram.with_gamma(gamma).rows(candidates)
+        rows = self.gram.with_gamma(gamma).rows(candidates)
+        if not np.all(np.isfinite(rows)):
+            raise ValueError(not_finite("a candidate has NaN or infinity with some row"))
+        return rows
 
 
 def merge(gram: Gram, labels: Labels) -> tuple[Gram, Labels, np.ndarray, np.ndarray]:
