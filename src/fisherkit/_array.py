@@ -263,36 +263,31 @@ def eigh(M: Array) -> tuple[Array, Array]:
 
     Large NumPy matrices: LAPACK ``syevr`` on the transpose of ``M`` in place, peak memory ``M``
     plus 1.1 n^2 (``numpy.linalg.eigh`` needs 4.1 n^2). Small ones stay in NumPy's own LAPACK:
-    NumPy and SciPy ship separate OpenBLAS thread pools, and alternating between them is slow.
+    NumPy and SciPy ship separate OpenBLAS thread pools, and alternating between them is slow. But
+    NumPy would widen single precision first, which takes half the time in SciPy's.
     """
-    if not is_numpy(M) or M.shape[0] <= _SMALL_MATRIX:
+    single = is_numpy(M) and M.dtype == np.float32
+    if not is_numpy(M) or (M.shape[0] <= _SMALL_MATRIX and not single):
         w, V = namespace(M).linalg.eigh(M)
         return w, V
     F = M.T if M.flags.c_contiguous else M  # Fortran order without a copy: M is symmetric
-    return scipy.linalg.eigh(F, driver="evr", overwrite_a=True, check_finite=False)
+    driver = "evd" if single else "evr"
+    return scipy.linalg.eigh(F, driver=driver, overwrite_a=True, check_finite=False)
 
 
 def single_eigh(M: Array) -> tuple[Array, Array] | None:
     """`eigh` in single precision, the result widened; ``None`` where that saves no time.
 
-    NumPy arrays: half the time (NumPy's own would widen M first), in the memory of ``M`` and n^2.
+    NumPy arrays: half the time, in the memory of ``M`` and n^2.
     """
     if not is_numpy(M) or M.dtype != np.float64 or not M.flags.c_contiguous:
         return None
     single = M.reshape(-1).view(np.float32)[: M.size].reshape(M.shape)
     for rows in row_blocks(*M.shape):  # what is written never reaches the rows to come
         single[rows] = M[rows].astype(np.float32)
-    w, V = scipy.linalg.eigh(single.T, driver="evd", overwrite_a=True, check_finite=False)
+    w, V = eigh(single)
     M.T[...] = V
     return w.astype(np.float64), M.T
-
-
-def small_eigh(M: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors of a symmetric matrix that is not consumed."""
-    if is_numpy(M) and M.dtype == np.float32:
-        return scipy.linalg.eigh(M, driver="evd", check_finite=False)
-    w, V = namespace(M).linalg.eigh(M)
-    return w, V
 
 
 def narrow(x: Array) -> Array | None:

@@ -152,7 +152,7 @@ def corner_solver(factor: Factor) -> Callable[[Array], Array]:
 def squared(factor: Factor, frequency: Array) -> tuple[Array, Array]:
     """L2 and R with K W K = L2'L2 and L2 = R'L: the coefficients penalty on a low-rank factor."""
     xp = _array.namespace(factor.L)
-    d, V = _array.small_eigh((factor.L * frequency[None, :]) @ factor.L.T)
+    d, V = _array.eigh((factor.L * frequency[None, :]) @ factor.L.T)
     R = V * xp.sqrt(xp.clip(d, 0.0, None))
     return R.T @ factor.L, R
 

@@ -228,7 +228,7 @@ class Canonical:
         L, inner = _inner(L, left_out / weights.total if rough else 0.0)
         trace = float(xp.sum(xp.linalg.diagonal(inner))) + offset + left_out
         unit = trace_unit(trace, weights.total)
-        lam, W = _array.small_eigh(inner)
+        lam, W = _array.eigh(inner)
         lam = xp.clip(lam, 0.0, None)
         dropped = int(xp.sum(xp.astype(xp.cumulative_sum(lam) <= cut, xp.int64)))
         dropped = max(dropped, L.shape[0] + (bias == "free") - L.shape[1], 0)

@@ -169,7 +169,7 @@ def discriminant_axes(counts: Array, scatter: Array) -> Array:
     projector = _array.like(np.eye(counts.shape[0]), counts) - trivial @ trivial.T
     scaled = projector @ scaled @ projector
     bound = 1 + float(xp.linalg.matrix_norm(scaled))
-    epsilon, vectors = _array.small_eigh(scaled + bound * (trivial @ trivial.T))
+    epsilon, vectors = _array.eigh(scaled + bound * (trivial @ trivial.T))
     epsilon, vectors = epsilon[:-1], vectors[:, :-1]  # the trivial axis has the largest eigenvalue
     tiny = 1e4 * _array.eps(counts)
     epsilon = xp.clip(epsilon, tiny, 1 - tiny)

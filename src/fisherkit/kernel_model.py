@@ -261,12 +261,6 @@ class KernelModel(BaseEstimator):
         """Fitted attributes of f."""
         gram, ridge = task.problem.design.gram, tuned.ridge
         xp = _array.namespace(gram.X)
-        unit = tuned.selection.unit
-        if not np.isfinite(float(xp.sum(xp.abs(ridge.coef))) * unit):
-            raise ValueError(
-                f"regularization={tuned.selection.mu:g} is too small for kernel values of size "
-                f"{unit:.3g}: the coefficients overflow. Use a larger one, or scale the features."
-            )
         centres = _array.indices(tuned.centres, gram.X)
         self.gamma_: Any = tuned.selection.gamma
         self.regularization_ = tuned.selection.mu

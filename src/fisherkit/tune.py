@@ -381,6 +381,7 @@ class _Tuner:
             if search.tolerance <= enough or search.tolerance >= last:
                 return search
             guess, last = 0.5 * mu, search.tolerance
+            del search  # one large form at a time
 
     def _budgets(self, share: float, mu: float) -> tuple[Budget, Budget]:
         """Trace that a rough factorisation may leave out, and one of many directions."""
@@ -408,10 +409,12 @@ class _Tuner:
             mu, value, status = search.mu.refine()
             if search.tolerance <= _ACCEPT * mu:
                 break
-            sharper = self._search(gamma, _sharp_budget(mu))
-            if sharper.tolerance >= search.tolerance:  # rounding is the limit
+            last = search.tolerance
+            del search  # one large form at a time
+            search = self._search(gamma, _sharp_budget(mu))
+            if search.tolerance >= last:  # rounding is the limit
+                mu, value, status = search.mu.refine()
                 break
-            search = sharper
         self.likely_mu[gamma] = mu
         return search, mu, value, status
 
