@@ -371,8 +371,9 @@ def _project_out(K: Array, s: Array) -> tuple[Array, Array]:
     e = s / norm
     Ke = K @ e
     rank_two_update(K, e, 0.5 * float(e @ Ke) * e - Ke)
-    # Above every eigenvalue, and above the rounding of what was projected out.
-    sigma = 2 * _norm_bound(K) + float(xp.max(xp.abs(Ke))) * K.shape[0] ** 0.5 or 1.0
+    # Above every eigenvalue, and far above the rounding of what was projected out.
+    removed = float(xp.max(xp.abs(Ke))) * K.shape[0] ** 0.5
+    sigma = 2 * _norm_bound(K) + 0.01 * removed or 1.0
     rank_two_update(K, e, 0.5 * sigma * e)
     return K, Ke / norm
 

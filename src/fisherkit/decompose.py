@@ -106,9 +106,7 @@ class Decomposer:
             if rounding is not None:
                 require_positive(gram.full(), design.weights, rounding)
             return self._from_centres(gram, rows, "full")
-        # A shift wins digits that single precision does not have.
-        exact = design.bias == "free" and spare is None
-        K, shift = gram.shifted() if exact else (gram.full(), 0.0)
+        K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
             K, design.weights, design.bias, rounding=rounding, shift=shift, spare=spare
         )
