@@ -1,6 +1,6 @@
 """From a design and targets to a tuned fit: which mu, which width, how accurate.
 
-The low-rank path first leaves out a trace of 1e-2 of the smallest mu priced, enough to choose mu;
+The low-rank path first leaves out a trace of 3e-3 of the smallest mu priced, enough to choose mu;
 the chosen model is accepted if that trace is below 3e-7 of its mu (leave-one-out residuals are then
 within 1e-7 of the full path, relative to their size) and otherwise factored again. While widths
 are compared, a mean residual of 3e-2 of each width's best mu will do, then 1e-4 for near ties; but
@@ -46,7 +46,7 @@ from fisherkit.select import (
     polish,
 )
 
-_SEARCH = 1e-2  # trace left out, relative to the smallest mu priced
+_SEARCH = 3e-3  # trace left out, relative to the smallest mu priced
 _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the signal
 _ACCEPT = 3e-7  # trace left out, relative to the chosen mu
 _ROUGH = (3e-2, 1e-4)  # mean residual diagonal, relative to the best mu, at levels of pricing
