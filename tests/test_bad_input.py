@@ -201,6 +201,14 @@ def test_features_whose_squares_overflow_are_named(Estimator):
     assert_refused(Estimator(), "X has values of size", "overflow", X=1e160 * X)
 
 
+def test_rows_of_weight_zero_may_hold_what_others_may_not():
+    w = np.ones(30)
+    w[0] = 0
+    targets = np.where(w > 0, X[:, 0], 1e200)
+    model = KernelRidgeCV(gamma=1.0, regularization=1.0).fit(X, targets, w)
+    assert np.all(np.isfinite(model.predict(X)))
+
+
 @pytest.mark.parametrize("size", [1e160, 1e-170])
 def test_targets_without_squares_are_named(size):
     assert_refused(KernelRidgeCV(), r"\by\b", "Scale y", y=size * X[:, 0])

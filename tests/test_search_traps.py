@@ -153,3 +153,37 @@ def test_where_the_rank_is_not_low_the_search_ends_where_the_full_path_does(bias
     np.testing.assert_allclose(quick.loo_decision_, exact.loo_decision_, atol=1e-7)
     np.testing.assert_allclose(quick.selection_.value, exact.selection_.value, rtol=1e-9)
     assert quick.selection_.status is exact.selection_.status
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+@pytest.mark.parametrize("offset", [1e4, 1e7])
+def test_a_large_mean_of_the_targets_does_not_change_the_width(kernel, offset):
+    """Eigenvectors in single precision are orthogonal to a constant to single precision only."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((560, 5))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.standard_normal(560)
+    plain = KernelRidgeCV(kernel, random_state=0).fit(X, y)
+    moved = KernelRidgeCV(kernel, random_state=0).fit(X, y + offset)
+    assert moved.gamma_ == plain.gamma_
+    np.testing.assert_allclose(moved.loo_prediction_ - offset, plain.loo_prediction_, atol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_no_fit_ends_on_a_form_in_single_precision(offset):
+    """At the largest mu its rounding looks negligible, and is not."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((600, 5)), rng.standard_normal(600) + offset
+    tuned = KernelRidgeCV(random_state=0).fit(X, y)
+    given = KernelRidgeCV(gamma=tuned.gamma_, regularization=tuned.regularization_).fit(X, y)
+    np.testing.assert_allclose(tuned.loo_prediction_, given.loo_prediction_, atol=1e-8)
+
+
+@pytest.mark.parametrize("count", [1e2, 1e6])
+def test_counts_of_any_size_leave_the_directions_that_mu_resolves(count):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 6, size=(100, 1))
+    y = np.sin(X[:, 0]) + 1e-4 * rng.standard_normal(100)
+    tuned = KernelRidgeCV().fit(X, y, np.full(100, count))
+    given = KernelRidgeCV(gamma=tuned.gamma_, regularization=tuned.regularization_)
+    given.fit(X, y, np.full(100, count))
+    np.testing.assert_allclose(tuned.predict(X), given.predict(X), atol=2e-4)

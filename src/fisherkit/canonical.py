@@ -27,7 +27,7 @@ Cost: the decomposition O(n^3) or O(n r^2); then O(n r) for another mu or anothe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,7 +80,10 @@ class Canonical:
     unit : float
         tr(G)/n, the natural unit of mu.
     tolerance : float
-        Trace of what a low-rank factorisation left out of G~; 0 for an exact form.
+        Trace of what a low-rank factorisation, or the rounding of single precision, left out of
+        G~; 0 for an exact form.
+    single : bool
+        Whether U was found in single precision: good for prices, not for a fit at any mu.
     """
 
     U: Array
@@ -93,6 +96,7 @@ class Canonical:
     bias_row: Array | None
     unit: float
     tolerance: float = 0.0
+    single: bool = False
 
     @property
     def rank(self) -> int:
@@ -149,9 +153,11 @@ class Canonical:
             raise NotPositiveError(_indefinite(float(lam[0]), floor))
         # Of length zero and no less: what rounding has made of them, a small mu would take for lam.
         trace = max(trace, float(xp.sum(lam)))
-        noise = weights.total**0.5 * _array.eps(lam) * trace
+        noise = K.shape[0] ** 0.5 * _array.eps(lam) * trace
+        noise = min(noise, 1e-3 * mu_floor(unit, weights))  # no mu may tell it from zero
         lam = xp.where(lam > noise, lam, xp.zeros_like(lam))
-        return cls(U, lam, None, weights, bias, None, None, bias_row, unit, tolerance)
+        found = (bias_row, unit, tolerance, rough is not None)
+        return cls(U, lam, None, weights, bias, None, None, *found)
 
     @classmethod
     def from_features(
@@ -240,8 +246,10 @@ class Canonical:
         rotation = (W / sigma).T
         for columns in _array.row_blocks(L.shape[1], L.shape[0], 1 << 20):
             L[: lam.shape[0], columns] = rotation @ L[:, columns]
+        single = _array.eps(L) > _array.eps(weights.v)
         U, sigma, W = (_array.widen(part) for part in (L[: lam.shape[0], :].T, sigma, W))
-        return cls._thin(U, sigma, W, weights, bias, lift, mean, unit, tolerance)
+        form = cls._thin(U, sigma, W, weights, bias, lift, mean, unit, tolerance)
+        return replace(form, single=single)
 
     @classmethod
     def _thin(
@@ -277,12 +285,11 @@ class Canonical:
         """Whitened targets in canonical coordinates, and what lies outside of U (or ``None``)."""
         xp = _array.namespace(Y)
         s = self.weights.root[:, None]
-        whitened = s * Y
+        # What U is orthogonal to goes first: a large mean would leave its rounding.
+        whitened = s * (Y - self.weights.mean(Y)) if self.bias == "free" else s * Y
         xi = self.U.T @ whitened
         if self.rest is None:
             return xi, None
-        if self.bias == "free":
-            whitened = whitened - s * self.weights.mean(Y)
         outside = whitened - self.U @ xi
         # Rounding would swamp residuals at small mu: a row of leverage one has no part outside,
         # and neither has one whose copies agree with it.

@@ -398,10 +398,12 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         X, y, rounding = self._validate(X, y, multi_output=True, y_numeric=True)
         xp = _array.namespace(X)
         y = _array.like(y, X)
-        validation.targets(xp.reshape(y, (y.shape[0], -1)))
         frequency, kept = validation.frequencies(sample_weight, X)
         frequency = take_rows(frequency, kept)
         Y = take_rows(xp.reshape(y, (y.shape[0], -1)), kept)
+        validation.targets(Y)
+        if not self._pairwise:
+            validation.squares("X", take_rows(X, kept))
         weights = Weights(frequency, xp.ones_like(frequency))
         flat = len(y.shape) == 1
         return self._task(X, Y, None, weights, kept, groups, rounding=rounding, flat=flat)

@@ -152,7 +152,6 @@ class KernelModel(BaseEstimator):
         if self._pairwise:
             validation.precomputed(X, rounding)
         else:
-            validation.squares("X", X)
             validation.mention_scales(X)
         return X, y, rounding
 
@@ -164,6 +163,8 @@ class KernelModel(BaseEstimator):
         X, y, rounding = self._validate(X, y)
         check_classification_targets(y)
         frequency, kept = validation.frequencies(sample_weight, X)
+        if not self._pairwise:
+            validation.squares("X", take_rows(X, kept))
         frequency, y = take_rows(frequency, kept), take_rows(y, kept)
         classes, index = coding.encode(y, X)
         validation.several_classes(self, classes)

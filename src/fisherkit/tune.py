@@ -1,7 +1,7 @@
 """From a design and targets to a tuned fit: which mu, which width, how accurate.
 
-The low-rank path first leaves out a trace of 3e-3 of the smallest mu priced, enough to choose mu;
-the chosen model is accepted if that trace is below 3e-7 of its mu (leave-one-out residuals are then
+The low-rank path first leaves out a trace of 4e-3 of the smallest mu priced, enough to choose mu;
+the chosen model is accepted if that trace is below 5e-7 of its mu (leave-one-out residuals are then
 within 1e-7 of the full path, relative to their size) and otherwise factored again. While widths
 are compared, a mean residual of 3e-2 of each width's best mu will do, then 1e-4 for near ties; but
 no more than that of 1e-4 tr(G)/n, unless the rank is not very low and the penalty is rkhs. Counts
@@ -46,9 +46,9 @@ from fisherkit.select import (
     polish,
 )
 
-_SEARCH = 3e-3  # trace left out, relative to the smallest mu priced
+_SEARCH = 4e-3  # trace left out, relative to the smallest mu priced
 _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the signal
-_ACCEPT = 3e-7  # trace left out, relative to the chosen mu
+_ACCEPT = 5e-7  # trace left out, relative to the chosen mu
 _ROUGH = (3e-2, 1e-4)  # mean residual diagonal, relative to the best mu, at levels of pricing
 _WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
@@ -124,7 +124,9 @@ def _on_merged_rows(problem: Problem, copies: Copies, **words: Any) -> Tuned:
     every = tuned.selection.method != "low-rank"
     centres = np.arange(design.gram.n) if every else copies.first[tuned.centres]
     ridge = copies.expand(tuned.ridge, problem.Y, design.weights, centres=every)
-    reason = _reason(design, tuned.selection, len(centres))
+    reason = tuned.selection.reason
+    if reason:
+        reason = f"{design.gram.n} rows, {len(copies.first)} of them different: {reason}"
     return Tuned(ridge, centres, replace(tuned.selection, reason=reason))
 
 
@@ -420,8 +422,8 @@ class _Tuner:
 
     def _keep(self, gamma: float, search: _Search) -> None:
         """Remember the best accurate decomposition while it is small."""
-        accurate = search.tolerance <= _ACCEPT * self.likely_mu[gamma]
         canonical = search.decomposed.canonical
+        accurate = search.tolerance <= _ACCEPT * self.likely_mu[gamma] and not canonical.single
         small = canonical.rank * self.problem.design.gram.n <= _KEEP_ELEMENTS
         rivals = [(kept.mu.value, g) for g, kept in self.kept.items()]
         if accurate and small and all((search.mu.value, gamma) <= rival for rival in rivals):
@@ -464,7 +466,7 @@ def _reason(design: Design, selection: Selection, centres: int) -> str:
         how = "one Cholesky factorisation at the chosen mu"
         if selection.status is Status.GIVEN:
             why, how = "width and mu are given", "one Cholesky factorisation"
-    elif max(n, design.weights.total) <= SMALL:
+    elif n <= SMALL:
         why = "few enough to look for no factor"
     return f"{n} rows fit in memory, {why}: {how}"
 
