@@ -245,6 +245,7 @@ LIMITS = {
         ("rows",),
         (("{:.2f} times the work ({})", "ratio", stated("large_rows.py", "LIMIT")),),
     ),
+    "memory": (("path", "n"), (("{:.2f} n x n matrices ({})", "beyond_units_8n2", "limit"),)),
     "versus_svc": (
         ("grid", "family"),
         (

@@ -305,7 +305,8 @@ def _inner(L: Array, lacking: float) -> tuple[Array, Array]:
     """
     xp = _array.namespace(L)
     largest = lacking / (_FAR_BELOW * _array.SINGLE_EPS)  # norm of L L' for which that is so
-    if float(xp.max(xp.sum(L * L, axis=1))) < largest:
+    blocks = _array.row_blocks(*L.shape)
+    if lacking > 0 and all(float(xp.max(xp.sum(L[b, :] ** 2, axis=1))) < largest for b in blocks):
         single = _array.narrow(L)
         if single is not None:
             inner = single @ single.T
