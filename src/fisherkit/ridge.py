@@ -18,7 +18,6 @@ from fisherkit._array import Array
 from fisherkit.canonical import Canonical, rank_two_update, trace_unit, whiten
 from fisherkit.weights import Weights
 
-_ROUNDED = 1e3  # times the rounding of tr(G~): mu below which a factorisation has lost its digits
 _SQUARING = 1e-4  # relative mu below which squaring K costs digits
 _GRID = 1 << 22  # residuals (rows, targets, values of mu) priced at once
 
@@ -310,8 +309,8 @@ def solve(
 ) -> tuple[Ridge, float] | None:
     """One fit at a given mu by Cholesky, every row a centre; and tr(G)/n.
 
-    Consumes K; n^3 flops (rkhs). ``None`` where a decomposition does better: mu is hardly more than
-    the rounding of G~, or K would be squared (coefficients) for a small mu.
+    Consumes K; n^3 flops (rkhs). ``None`` where a decomposition does better: G~ + mu I is not
+    positive definite to rounding, or K would be squared (coefficients) for a small mu.
     """
     xp = _array.namespace(K)
     s = weights.root
@@ -325,8 +324,6 @@ def solve(
         K = Z @ Z.T
     else:
         K, unit = whiten(K, weights)
-    if mu < _ROUNDED * _array.eps(K) * unit * weights.total:
-        return None
     if bias == "penalized":
         rank_two_update(K, s, 0.5 * s)
     _array.add_to_diagonal(K, mu)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fisherkit import basis, greedy
+from fisherkit import _array, basis, greedy
 from fisherkit._array import Array
 from fisherkit.canonical import require_positive
 from fisherkit.copies import Copies
@@ -51,6 +51,7 @@ _CAUTION = 1e-4  # relative mu above which a rough factorisation may hide the si
 _ACCEPT = 5e-7  # trace left out, relative to the chosen mu
 _ROUGH = (3e-2, 1e-4)  # mean residual diagonal, relative to the best mu, at levels of pricing
 _WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
+_ROUNDED = 1e3  # times the rounding of tr(G~): mu below which a factorisation has lost its digits
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 
 
@@ -205,6 +206,8 @@ def _by_cholesky(problem: Problem, mu: float) -> Tuned | None:
     if solved is None:
         return None
     ridge, unit = solved
+    if mu < _ROUNDED * _array.eps(problem.Y) * unit * design.weights.total:
+        return None
     value = float(criterion.of_residuals(ridge.leave_one_out()[:, :, None])[0])
     return _solved(problem, ridge, unit, mu, value, Status.GIVEN, gram.kernel.gamma, [])
 
