@@ -218,8 +218,15 @@ def test_torch_rows_agree_with_memory(data, penalty, mu, monkeypatch):
     X, y, rows = data
     monkeypatch.setattr(blocks, "_DOUBT", 0.0)
     options = {"gamma": 0.3, "penalty": penalty, "regularization": mu}
-    whole = fitted(X, y, rows, "8GB", **options)
+    plain = fitted(X, y, rows, "8GB", **options)
+    other = fitted(X, y, np.random.default_rng(0).permutation(rows), "8GB", **options)
     with config_context(array_api_dispatch=True):
-        parts = fitted(torch.asarray(X), torch.asarray(y), rows, SMALL, **options)
+        whole, parts = (
+            fitted(torch.asarray(X), torch.asarray(y), rows, memory, **options)
+            for memory in ("8GB", SMALL)
+        )
     assert isinstance(parts.dual_coef_, torch.Tensor)
-    assert gap(whole.loo_decision_, parts.loo_decision_.numpy()) < 1e-8
+    assert gap(whole.loo_decision_.numpy(), parts.loo_decision_.numpy()) < 1e-8
+    # Nearly dependent centres: other bits of K_mm, as of centres in another order, matter more.
+    known = gap(plain.loo_decision_, other.loo_decision_)
+    assert gap(plain.loo_decision_, parts.loo_decision_.numpy()) < max(1e-8, 10 * known)
