@@ -244,7 +244,9 @@ class Pricing:
         """Weigh all members and sum what is kept of them; after an overflow, logits are b_0."""
         xp = _array.namespace(self.mean)
         omega, b_0 = self._weigh()
-        omega = _prune(omega, self.min_weight)
+        # Weights of an average sum to one, not to what rounding has made of it.
+        total = float(omega.sum()) if self.combine == "stack" else 1.0
+        omega = _prune(omega, self.min_weight, total)
         intercept, columns, shares = b_0, [], []
         parts: dict[tuple[int, float | None], Part] = {}
         for rung, own in zip(self.rungs, _per_rung(self.rungs, omega), strict=True):
@@ -411,10 +413,10 @@ def shares(committee: Committee) -> dict[tuple[int, float | None], list[Share]]:
     return found
 
 
-def _prune(omega: np.ndarray, least: float) -> np.ndarray:
-    """Weights of at least ``least``, and the largest, rescaled to the sum of all."""
+def _prune(omega: np.ndarray, least: float, total: float) -> np.ndarray:
+    """Weights of at least ``least``, and the largest, rescaled to sum to ``total``."""
     kept = np.where((omega >= least) | (omega == omega.max()), omega, 0.0)
-    return kept * (omega.sum() / kept.sum()) if np.any(kept) else kept
+    return kept / kept.sum() * total if np.any(kept) else kept
 
 
 def _per_rung(rungs: list[Rung], values: np.ndarray) -> list[np.ndarray]:
