@@ -43,13 +43,15 @@ class Copies:
         # Of a row that counts less than once, all of it is left out at a time, and not of two.
         alone = np.where(frequency < 1, np.arange(1, n + 1), 0)
         key = np.column_stack([_array.to_numpy(design.weights.cost), _array.to_numpy(Y), alone])
-        group = np.unique(key, axis=0, return_inverse=True)[1].ravel()
-        group = _ids(group, distinct.group, len(distinct.first))
-        for fold in criterion.held_out.folds or ():
-            gone = np.zeros(n, dtype=np.int64)
-            gone[_array.to_numpy(fold.removed)] = 1
-            group = _ids(group, gone, 2)
-        _, first, group = np.unique(group, return_index=True, return_inverse=True)
+        folds = criterion.held_out.folds or ()
+        marks = np.random.RandomState(0).randint(1 << 62, size=len(folds), dtype=np.uint64)
+        removed = np.zeros(n, dtype=np.uint64)  # a fingerprint of the folds that remove the row
+        for fold, mark in zip(folds, marks, strict=True):
+            removed[_array.to_numpy(fold.removed)] += mark
+        kinds, kind = np.unique(key, axis=0, return_inverse=True)
+        parts, part = np.unique(removed, return_inverse=True)
+        joint = kind.ravel() * len(parts) + part
+        first, group = distinct.split(joint, len(kinds) * len(parts))
         if len(first) == n:
             return None
         order = np.argsort(first)
@@ -92,16 +94,17 @@ class Copies:
         group = _array.indices(self.group, Y)
         share = weights.v / xp.take(ridge.weights.v, group, axis=0)
         q = xp.sqrt(share)
+        resolvent = CopiedResolvent(ridge.resolvent, group, q, weights, ridge.weights)
         coef = ridge.coef
         if centres:
             coef = share[:, None] * xp.take(coef, group, axis=0)
         return Ridge(
             Y,
             weights,
-            (1 - share) + share * xp.take(ridge.B_diag, group, axis=0),
+            resolvent.spread_diagonal(ridge.B_diag),
             q[:, None] * xp.take(ridge.BY, group, axis=0),
             ridge.scatter,
-            CopiedResolvent(ridge.resolvent, group, q, weights, ridge.weights),
+            resolvent,
             coef,
             ridge.intercept,
         )
@@ -123,11 +126,6 @@ def _summed(
     )
 
 
-def _ids(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
-    """Numbers of the pairs (a, b), b below ``count``."""
-    return np.unique(a.astype(np.int64) * count + b, return_inverse=True)[1].ravel()
-
-
 @dataclass(frozen=True)
 class CopiedResolvent:
     """B(mu) of all rows, from that of the merged ones."""
@@ -139,10 +137,12 @@ class CopiedResolvent:
     merged: Weights
 
     def diagonal(self) -> Array:
+        return self.spread_diagonal(self.inner.diagonal())
+
+    def spread_diagonal(self, inner: Array) -> Array:
+        """The diagonal (n,), from that of the merged rows."""
         share = self.q * self.q
-        return (1 - share) + share * _array.namespace(share).take(
-            self.inner.diagonal(), self.group, axis=0
-        )
+        return (1 - share) + share * _array.namespace(share).take(inner, self.group, axis=0)
 
     def block(self, rows: Array, columns: Array) -> Array:
         xp = _array.namespace(self.q)
