@@ -200,8 +200,8 @@ def cityblock(X: Array, Y: Array, finish: Callable[[Array], Array] | None = None
 
 
 def take_rows(x: Array, rows: Array) -> Array:
-    """x[rows, :]. (In NumPy, ``take`` first copies an array in Fortran order whole.)"""
-    return x[rows, :] if is_numpy(x) else namespace(x).take(x, rows, axis=0)
+    """x[rows]. (In NumPy, ``take`` first copies an array in Fortran order whole.)"""
+    return x[rows] if is_numpy(x) else namespace(x).take(x, rows, axis=0)
 
 
 def add_to_diagonal(M: Array, value: float) -> None:

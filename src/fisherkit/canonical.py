@@ -37,7 +37,7 @@ from fisherkit.weights import Weights
 
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
 
-_FAR_BELOW = 32.0
+_FAR_BELOW = 32.0  # how much less the rounding of a rough low-rank form is than what it lacks
 _VANISHING = 1e-301  # unit below which no mu in its proportion is a number
 _FEW_DIGITS = 1e-6  # of a diagonal found as a difference to one: below it, few are right
 

@@ -464,9 +464,8 @@ def take_rows(values: Any, kept: np.ndarray) -> Any:
     """Rows ``kept`` of an array of any namespace."""
     if len(kept) == values.shape[0]:
         return values
-    if _array.is_numpy(values):
-        return values[kept]
-    return _array.namespace(values).take(values, _array.indices(kept, values), axis=0)
+    rows = kept if _array.is_numpy(values) else _array.indices(kept, values)
+    return _array.take_rows(values, rows)
 
 
 def split_rows(X: Array, kept: np.ndarray, *, pairwise: bool) -> tuple[Array, Array | None]:
