@@ -26,6 +26,7 @@ from fisherkit.kernel_model import (
     float_dtypes,
     split_rows,
     standardisation,
+    whole,
 )
 from fisherkit.kernels import Distinct
 from fisherkit.posterior import Exact, Posterior, Projected
@@ -113,6 +114,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         Error rate at equal class sizes that the noise model expects, Phi(-sqrt(beta)). It cannot
         rank models: where classes overlap, the nugget takes up what varies and beta depends on
         the class sizes alone. Estimate the error from `loo_decision_` or held-out data instead.
+    calibration_ : Slope
+        As in `KernelFisherClassifier`; not used with ``probability="noise_model"``.
     loo_decision_ : (n,) or (n, n_classes)
         Decision for each training row by the model fitted without it, hyper-parameters (and
         inducing points) held; of the scores, also with ``probability="noise_model"``.
@@ -188,6 +191,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.probability = probability
         self.random_state = random_state
 
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the hyper-parameters and fit.
 
@@ -380,9 +384,10 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         rule = coding.Rule("binary" if flat else "lda", balanced=False)
         decisions = self._calibrate(ridge, rule, indicator)
         self._noise_model = self.probability == "noise_model"
-        if self._noise_model:
-            self._slope = 1.0
         return decisions
+
+    def _slope_in_use(self) -> float:
+        return 1.0 if self._noise_model else super()._slope_in_use()
 
     @staticmethod
     def _kernel_values(

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from fisherkit import _array, coding, committee, dask_committee, streaming, validation
 from fisherkit._array import Array
-from fisherkit.calibrate import probabilities
+from fisherkit.calibrate import LOG_ODDS, probabilities
 from fisherkit.committee_rows import Asked
 from fisherkit.dask_rows import is_dask
 from fisherkit.decompose import Design
@@ -86,7 +86,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     members_ : ndarray with one row for each member
         Fields kernel, width (1/sqrt(2 gamma) for rbf, 1/gamma otherwise), gamma, mu, unit
         (tr(G)/n, so that mu / unit is the relative regularisation), weight, slope, offset (or
-        offset_0, offset_1, ... for more than two classes) and loo_log_loss. For pandas:
+        offset_0, offset_1, ... for more than two classes), loo_log_loss and bounded (whether the
+        slope is at its bound: decisions that tell nothing). For pandas:
         ``DataFrame(model.members_)``.
     weights_ : (n_members,)
         Their weights; 0 for members dropped. They sum to 1 unless stacked.
@@ -103,6 +104,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         Probabilities of each training row from the members fitted without it (a Dask array after a
         fit to a Dask collection). Conditional on the
         weights and calibrations, which have seen the row; the log-loss on new rows is higher.
+    calibration_ : Slope
+        One: decisions are log-odds.
     status_ : Status
         Its value is a sentence.
 
@@ -110,7 +113,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     -----
     With F_ij the leave-one-out score of row i under member j and m_i the mean code of the rows
     that remain without it, slope a_j and offset b_j minimise the mean cross-entropy N_j of the
-    logits u_ij against Platt's targets. The members are averaged to the logits g,
+    logits u_ij against smoothed labels. The members are averaged to the logits g,
 
     .. math::
 
@@ -146,8 +149,6 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     >>> len(members), bool(1 < model[-1].effective_members_ < 350)
     (350, True)
     """
-
-    _slope = 1.0  # decisions are log-odds
 
     def __init__(
         self,
@@ -330,6 +331,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.weights_ = _array.like(found.weights, X)
         self.effective_members_ = found.effective_members
         self.status_ = found.status
+        self.calibration_ = LOG_ODDS
         self.intercept_ = found.intercept[0] if flat else found.intercept
         self.dual_coef_, self.basis_indices_ = {}, {}
         for part in found.parts:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fisherkit.basis import choose_rows
-from fisherkit.calibrate import fit_slope
+from fisherkit.calibrate import Slope, fit_slope
 from fisherkit.canonical import not_finite
 from fisherkit.coding import winners
 from fisherkit.kernels import Distinct, Gram
@@ -329,7 +329,7 @@ class Choice:
     member: int | None
     path: np.ndarray = field(repr=False)
     chosen: int
-    slope: float
+    slope: Slope
     decisions: np.ndarray = field(repr=False)
 
 

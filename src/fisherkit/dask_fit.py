@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from fisherkit import coding, validation
 from fisherkit.blocks import SecondPass
-from fisherkit.calibrate import loo_decisions, platt_targets, slope_terms, solve_slope
+from fisherkit.calibrate import loo_decisions, slope_terms, smoothed_targets, solve_slope
 from fisherkit.dask_rows import (
     Chunk,
     DaskRows,
@@ -235,15 +235,12 @@ def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     weigh = partial(_slope_terms, copies=copies, counts=counts, rule=rule, coder=coder)
     pairs = list(zip(left, decided, strict=True))
     total = _total(pairs, weigh, None)
-    slope = 1.0
-    if np.count_nonzero(total > 0) >= 2:
-        mass = float(total.sum())
-        slope = solve_slope(lambda a: _total(pairs, weigh, a) / mass)
+    slope = solve_slope(lambda a: _total(pairs, weigh, a) / float(total.sum()), total)
     validation.mention_spreads(fit.spread)
     model._store_large(fit, flat=rule.kind == "binary")
     model.classes_, model.relevance_, model.widths_ = classes, None, None
     model._set_rule(rule, counts, scatter)
-    model._set_slope(slope)
+    model._set_calibration(slope)
     model.loo_decision_ = lazy(rows, decided, rows.k, rule.kind == "binary")
     return model
 
@@ -397,7 +394,7 @@ def _slope_terms(
     if a is None:
         return weight @ indicator
     inside = decisions if left.kept is None else decisions[left.kept]
-    return slope_terms(a, inside, platt_targets(indicator, weights, copies), weight)
+    return slope_terms(a, inside, smoothed_targets(indicator, weights, copies), weight)
 
 
 def lazy(rows: DaskRows, parts: list[Any], k: int, flat: bool) -> Any:

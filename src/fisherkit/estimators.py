@@ -101,6 +101,9 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         rows that did not choose the widths.
     loo_decision_ : (n,) or (n, n_classes)
         Decision for each training row by the model fitted without it.
+    calibration_ : Slope
+        The ``value`` of the slope that takes decisions to probabilities, and in ``status`` how it
+        was found (its value is a sentence).
     selection_ : Selection
         The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
         (its value is a sentence that says why the search ended), the ``path`` with every model

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from fisherkit import crossfit, forward, validation
 from fisherkit.crossfit import Choice, Family, Labels, Sample
 from fisherkit.discriminant import DecisionMixin
-from fisherkit.kernel_model import THRESHOLDS, KernelModel, split_rows
+from fisherkit.kernel_model import THRESHOLDS, KernelModel, split_rows, whole
 from fisherkit.kernels import Gram, reference_width, width_step
 from fisherkit.learners import ForwardLearner, LqLearner
 
@@ -149,7 +149,7 @@ class ExpansionMixin(ClassifierMixin):
         self.dual_coef_ = coef[:, 0] if flat else coef.T
         self.intercept_ = family.intercept[member][0] if flat else family.intercept[member]
         self.cv_error_ = float(choice.path["cv_error"][choice.chosen])
-        self._slope = choice.slope
+        self._set_calibration(choice.slope)
         self._fitted_kernel = replace(sample.gram.kernel, gamma=choice.gamma)
         self._centres = None
         if not sample.gram.kernel.precomputed:
@@ -220,6 +220,8 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     cv_decision_ : (n,) or (n, n_classes)
         Decision of the choice for each training row by the folds without it (their mean if there
         are several); NaN for rows that no fold tests, or of weight 0.
+    calibration_ : Slope
+        As in `KernelFisherClassifier`, from `cv_decision_`.
 
     Notes
     -----
@@ -292,6 +294,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.class_weight = class_weight
         self.random_state = random_state
 
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose rho and the kernel width by cross-validation, and fit.
 
@@ -374,6 +377,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     Attributes
     ----------
     classes_, dual_coef_, intercept_, basis_indices_, n_terms_, gamma_, cv_error_, cv_decision_
+    calibration_
         As in `SparseFisherClassifier`.
     path_ : ndarray with fields gamma, n_terms, cv_error, cv_se, stopped
         Every size of every width, and for each width the model where each fold stopped by itself
@@ -453,6 +457,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.class_weight = class_weight
         self.random_state = random_state
 
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose the kernel width by cross-validation, and select terms.
 
