@@ -15,7 +15,7 @@ from fisherkit import (
 
 ESTIMATORS = [
     KernelFisherClassifier(gamma=0.5),
-    KernelFisherClassifier(max_memory="150kB", random_state=0),
+    KernelFisherClassifier(basis="random", n_components=10, max_memory=60_000, random_state=0),
     KernelFisherClassifier(ard=True),
     KernelRidgeCV(gamma=0.5),
     SparseFisherClassifier(gamma=0.5, cv=3),

@@ -25,7 +25,7 @@ from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
 from fisherkit.large import LargeFit, Plan, Request, memory_budget, plan
 from fisherkit.ridge import Ridge, RidgePath
 from fisherkit.rows import read
-from fisherkit.select import log
+from fisherkit.select import Selection, log
 from fisherkit.tune import Problem, Tuned, accurate_path, tune
 from fisherkit.weights import Weights
 
@@ -71,14 +71,14 @@ class Task:
             decomposer=decomposer,
         )
 
-    def settled(self, tuned: Tuned) -> Task:
+    def settled(self, selection: Selection, centres: np.ndarray) -> Task:
         """The task with the hyper-parameters found, and without what only finding them needed."""
-        problem, selection = self.problem, tuned.selection
+        problem = self.problem
         gram = problem.design.gram
         kernel = replace(gram.kernel, gamma=selection.gamma)
         design = replace(problem.design, gram=Gram(gram.X, kernel, gram.rounding))
         if design.basis == "greedy":
-            design = replace(design, basis="given", rows=tuned.centres)
+            design = replace(design, basis="given", rows=centres)
         held_out = HeldOut.leave_one_out(problem.Y, design.weights, balanced=False)
         return replace(
             self,
@@ -275,7 +275,7 @@ class KernelModel(BaseEstimator):
             self._centres = xp.take(gram.X, centres, axis=0)
         self.dual_coef_ = ridge.coef[:, 0] if task.flat else ridge.coef.T
         self.intercept_ = ridge.intercept[0] if task.flat else ridge.intercept
-        self._training: Any = task.settled(tuned)
+        self._training: Any = task.settled(tuned.selection, tuned.centres)
         self._training_features: Any = gram.X  # what the fitted kernel compares new rows with
 
     def _store_large(self, fit: LargeFit, *, flat: bool) -> None:
@@ -290,6 +290,15 @@ class KernelModel(BaseEstimator):
         self.intercept_ = fit.intercept[0] if flat else fit.intercept
         self._training = self._training_features = None
 
+    def _keep_rows(self, task: Task, fit: LargeFit) -> None:
+        """What label sets, audits and the like need, of a fit by sums whose rows memory holds."""
+        design = task.problem.design
+        rows = np.searchsorted(task.kept, _array.to_numpy(self.basis_indices_))
+        design = replace(design, basis="given", n_components=len(rows), rows=rows)
+        task = replace(task, problem=replace(task.problem, design=design))
+        self._training = task.settled(fit.selection, rows)
+        self._training_features = design.gram.X
+
     def _plan(self, X: Any) -> Plan:
         """Whether memory holds the fit, and what to do where it does not."""
         in_memory = Plan(False, "", None, "")
@@ -301,6 +310,8 @@ class KernelModel(BaseEstimator):
         basis, m, rows = self._basis(np.arange(n), n)
         m = len(rows) if rows is not None else m
         chosen = plan(n, d, streaming.copied_itemsize(X), basis, m, memory, self._row_numbers())
+        if chosen.held and not streaming.by_sums(self, X):
+            return in_memory
         if chosen.streamed:
             streaming.require_streamable(self, chosen.reason)
         return chosen
