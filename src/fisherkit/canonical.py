@@ -38,6 +38,7 @@ from fisherkit.weights import Weights
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
 
 _FAR_BELOW = 32.0  # how much less the rounding of a rough low-rank form is than what it lacks
+LARGEST = 1e153  # number whose square is one
 _VANISHING = 1e-301  # unit below which no mu in its proportion is a number
 _FEW_DIGITS = 1e-6  # of a diagonal found as a difference to one: below it, few are right
 
@@ -148,9 +149,10 @@ class Canonical:
             bias_row = centre @ U
         elif bias == "penalized":
             bias_row = -(s @ U)
-        floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]), tolerance)
-        if float(lam[0]) < -floor:
-            raise NotPositiveError(_indefinite(float(lam[0]), floor))
+        if lam.shape[0]:  # a free bias is all that a single row can have
+            floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]), tolerance)
+            if float(lam[0]) < -floor:
+                raise NotPositiveError(_indefinite(float(lam[0]), floor))
         # Of length zero and no less: what rounding has made of them, a small mu would take for lam.
         trace = max(trace, float(xp.sum(lam)))
         noise = K.shape[0] ** 0.5 * _array.eps(lam) * trace
@@ -176,7 +178,8 @@ class Canonical:
         xp = _array.namespace(Z)
         s = weights.root[:, None]
         Z = Z * s
-        trace = float(xp.sum(Z * Z))
+        with np.errstate(over="ignore"):  # `trace_unit` says so
+            trace = float(xp.sum(Z * Z))
         unit = trace_unit(trace, weights.total)
         rounding = max(Z.shape) * _array.eps(Z) * trace**0.5
         mean, first = None, 0

@@ -79,6 +79,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         chooses their number. A log line says so and why.
     random_state : int, RandomState or None, default=None
         For random pivots and centres.
+    verbose : bool, default=False
+        Print what is being done, and how far it is, on standard error.
 
     Attributes
     ----------
@@ -167,6 +169,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         class_weight: dict[Any, float] | str | None = None,
         max_memory: Any = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernels = kernels
         self.n_widths = n_widths
@@ -182,6 +185,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.class_weight = class_weight
         self.max_memory = max_memory
         self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def _pairwise(self) -> bool:

@@ -21,9 +21,10 @@ import numpy as np
 
 from fisherkit.basis import choose_rows
 from fisherkit.calibrate import Slope, fit_slope
-from fisherkit.canonical import not_finite
+from fisherkit.canonical import LARGEST, not_finite
 from fisherkit.coding import winners
 from fisherkit.kernels import Distinct, Gram
+from fisherkit.progress import Meter
 from fisherkit.select import log
 from fisherkit.weights import Weights
 
@@ -166,6 +167,12 @@ class Sample:
         rows = self.gram.with_gamma(gamma).rows(candidates)
         if not np.all(np.isfinite(rows)):
             raise ValueError(not_finite("a candidate has NaN or infinity with some row"))
+        largest = float(np.max(np.abs(rows), initial=0.0))
+        if largest > LARGEST:
+            raise ValueError(
+                f"The kernel has values of size {largest:.3g}, whose squares overflow. Scale the "
+                "features, for example with sklearn.preprocessing.StandardScaler."
+            )
         return rows
 
 
@@ -253,6 +260,8 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
     P = sample.kernel_rows(gamma, candidates)
     learner = learner.settle(P, sample.labels)
     parts, families = [], []
+    title = "cross-validation" if gamma is None else f"cross-validation at gamma {gamma:.4g}"
+    meter = Meter(title, len(sample.folds), "folds")
     for number, (train, test) in enumerate(sample.folds):
         inside, outside = np.flatnonzero(train > 0), np.flatnonzero(test > 0)
         # A centre is a training row's x: those of rows held out are not available.
@@ -262,6 +271,7 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
         labels = _restrict(sample.labels, inside, train[inside])
         family = learner.fit(_corner(P, own, inside), labels)
         families.append(family)
+        meter.advance()
         known = labels.counts[sample.labels.index[outside]] > 0
         parts.append((family.decisions(_corner(P, own, outside)), outside, test, number, known))
     M = max(len(family.sizes) for family in families)

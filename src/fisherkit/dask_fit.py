@@ -86,8 +86,11 @@ def _describe(y: Any, weight: Any, number: int, classifier: bool) -> Labels:
         check_classification_targets(y)
         classes, index = np.unique(y[w > 0], return_inverse=True)
         copies = dict(zip(classes.tolist(), np.bincount(index, weights=w[w > 0]), strict=True))
-    elif not np.isfinite(np.asarray(y, dtype=np.float64)).all():
-        raise ValueError(f"Input y contains NaN or infinity in chunk {number}.")
+    else:
+        values = np.asarray(y, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError(f"Input y contains NaN or infinity in chunk {number}.")
+        validation.squares(f"y in chunk {number}", values)
     outputs = None if y.ndim == 1 else y.shape[1]
     return Labels({number: len(y)}, copies, outputs, int(np.count_nonzero(w > 0)))
 
@@ -102,6 +105,8 @@ def _weights(weight: Any, n: int, number: int) -> np.ndarray:
         )
     if not np.all(np.isfinite(w)) or np.any(w < 0):
         raise ValueError(f"sample_weight is negative, NaN or infinite in chunk {number}.")
+    if np.any(w > 0):
+        validation.within_range(f"sample_weight in chunk {number}", w[w > 0])
     return w
 
 

@@ -46,7 +46,7 @@ class DecisionMixin(ClassifierMixin):
         if is_dask(X):
             return lazily(self, "decision_function", X)
         decisions, dtype = self._decisions(X, "decision_function")
-        decisions = _array.cast(decisions, dtype)
+        decisions = _array.narrowed(decisions, dtype)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X: Any) -> Any:
@@ -116,7 +116,7 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         if is_dask(X):
             return lazily(self, "transform", X)
         scores, dtype = self._scores(X, "transform")
-        return _array.cast(self._coordinates(scores), dtype)
+        return _array.narrowed(self._coordinates(scores), dtype)
 
     def _coordinates(self, scores: Array) -> Array:
         """Discriminant coordinates (n, c-1) of scores (n, k)."""

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fisherkit import _array, coding, streaming, validation
+from fisherkit import _array, coding, progress, streaming, validation
 from fisherkit._array import Array
 from fisherkit.basis import BASES
 from fisherkit.canonical import not_finite
@@ -91,13 +91,18 @@ class Task:
 
 
 def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A fit that fails or is interrupted leaves the estimator as it was: no half of a model."""
+    """A fit that fails or is interrupted leaves the estimator as it was: no half of a model.
+
+    It prints its progress if the estimator is ``verbose``.
+    """
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
+        verbose = validation.flag("verbose", self.verbose)
         try:
-            return fit(self, *args, **kwargs)
+            with progress.printed(verbose):
+                return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
@@ -433,9 +438,7 @@ class KernelModel(BaseEstimator):
                 K = self._fitted_kernel.block(some, self._centres)
             parts.append(K @ coef)
         scores = xp.concat(parts, axis=0) + xp.reshape(self.intercept_, (1, -1))
-        if not bool(xp.all(xp.isfinite(scores))):
-            bad = _array.to_numpy(xp.any(~xp.isfinite(scores), axis=1))
-            raise ValueError(not_finite(f"row {int(np.flatnonzero(bad)[0])} of X has no score"))
+        rows_have_numbers(scores, "score")
         return scores
 
     def _check_namespace(self, X: Any, method: str) -> None:
@@ -449,6 +452,14 @@ class KernelModel(BaseEstimator):
                 "and the same device as those passed to fit(). Array namespaces used during fit "
                 f"({names[0]}) and {method} ({names[1]}) differ."
             )
+
+
+def rows_have_numbers(values: Array, name: str) -> None:
+    """Refuse rows of X for which the model has no finite values (n, k)."""
+    xp = _array.namespace(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        bad = _array.to_numpy(xp.any(~xp.isfinite(values), axis=1))
+        raise ValueError(not_finite(f"row {int(np.flatnonzero(bad)[0])} of X has no {name}"))
 
 
 def float_dtypes(X: Any) -> Any:

@@ -82,6 +82,7 @@ class Kernel:
         }
         return {key: value for key, (value, users) in named.items() if self.name in users}
 
+    @np.errstate(over="ignore", invalid="ignore")  # who uses the values refuses what is not finite
     def block(self, X: Array, Y: Array) -> Array:
         """Kernel values between rows of X (n, d) and rows of Y (m, d); a fresh (n, m) array.
 
@@ -130,6 +131,7 @@ class Kernel:
         distances *= -self.gamma
         return distances
 
+    @np.errstate(over="ignore", invalid="ignore")
     def diagonal(self, X: Array) -> Array:
         """Values k(x, x) for the rows of X; (n,)."""
         xp = _array.namespace(X)

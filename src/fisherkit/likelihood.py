@@ -100,7 +100,8 @@ class Likelihood:
         t = self.target
         prior = float(self.loss((self.prior[None, :] + 0 * t)[:, :, None])[0])
         t = xp.concat([t, 1 - t], axis=1) if t.shape[1] == 1 else t
-        perfect = -float(self.share @ xp.sum(t * xp.log(t), axis=1))
+        least = xp.finfo(t.dtype).smallest_normal  # 0 log 0 is 0
+        perfect = -float(self.share @ xp.sum(t * xp.log(xp.clip(t, least, None)), axis=1))
         gain, most = self.total * (prior - best), self.total * (prior - perfect)
         return gain < min(_NATS, 0.5 * most)
 

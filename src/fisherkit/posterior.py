@@ -152,14 +152,15 @@ class Posterior:
         return (self.ratio / self.beta) * xp.clip(rest, 0.0, None)
 
     def log_odds(self, mean: Array, variance: Array) -> Array:
-        """Decisions of the noise model: (n*, 1) log odds of two classes, (n*, c) log densities.
+        """Decisions of the noise model: log odds (n*, 1) of two classes, log densities (n*, c).
 
         Class q has the density N(centre_q, 1/beta + nugget + variance) and its share of the rows.
+        Densities are relative to that at the mean: no square of a row far away is ever taken.
         """
         xp = _array.namespace(mean)
         centres = _array.like(self.centres, mean)
-        gaps = xp.sum((mean[:, None, :] - centres[None, :, :]) ** 2, axis=2)
+        nearness = mean @ centres.T - 0.5 * xp.sum(centres**2, axis=1)[None, :]
         noise = self.ratio / self.beta + variance
         prior = _array.like(np.log(self.contrasts.counts / self.contrasts.total), mean)
-        values = prior[None, :] - 0.5 * gaps / noise[:, None]
+        values = prior[None, :] + nearness / noise[:, None]
         return values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values

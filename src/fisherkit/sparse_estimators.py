@@ -112,8 +112,7 @@ class ExpansionMixin(ClassifierMixin):
         gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
         frequency = sample.labels.weights.frequency
         if gamma is None:
-            rng = np.random.RandomState(sample.seed)
-            gamma = self._thumb_gamma(X, frequency, kernel, rng)
+            gamma = self._thumb_gamma(X, frequency, kernel, sample.seed)
         if gamma is not None:
             return [gamma]
         reference, step = reference_width(X, frequency, kernel), width_step(kernel)
@@ -200,6 +199,8 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Cost of each class, multiplied with the sample weights.
     random_state : int, RandomState or None, default=None
         For the choice of candidates.
+    verbose : bool, default=False
+        Print what is being done, and how far it is, on standard error.
 
     Attributes
     ----------
@@ -276,6 +277,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         n_candidates: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.q = q
@@ -293,6 +295,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.n_candidates = n_candidates
         self.class_weight = class_weight
         self.random_state = random_state
+        self.verbose = verbose
 
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
@@ -371,7 +374,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     select : {"error", "sparsest"}, default="error"
         The smallest cross-validated error, or the fewest terms within one standard error of it:
         among widths and sizes for "err", among widths otherwise.
-    threshold, basis, n_candidates, class_weight, random_state
+    threshold, basis, n_candidates, class_weight, random_state, verbose
         As in `SparseFisherClassifier`.
 
     Attributes
@@ -439,6 +442,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         n_candidates: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.criterion = criterion
@@ -456,6 +460,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.n_candidates = n_candidates
         self.class_weight = class_weight
         self.random_state = random_state
+        self.verbose = verbose
 
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:

@@ -161,6 +161,7 @@ def fit_regressor(model: Any, plan: Plan, X: Any, y: Any, sample_weight: Any) ->
     frequency, kept = frequencies(X, sample_weight, reference)
     xp = _array.namespace(reference)
     Y = xp.reshape(y, (y.shape[0], -1))
+    validation.targets(Y)
     flat = len(y.shape) == 1
     weights = Weights(frequency, xp.ones_like(frequency))
     fit, residuals = _fit_local(model, model._request(plan), X, Y, weights)
