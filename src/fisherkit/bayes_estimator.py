@@ -456,7 +456,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         xp = _array.namespace(X)
         means, variances = [], []
         for rows in _array.row_blocks(X.shape[0], self._centres.shape[0]):
-            with np.errstate(over="ignore", invalid="ignore"):  # `rows_have_numbers` says which row
+            with _array.quiet_overflow():  # `rows_have_numbers` says which row
                 k = self._fitted_kernel.block(X[rows, :], self._centres)
                 means.append(self._posterior.mean(k))
                 if with_variance:

@@ -21,7 +21,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.coding import Rule, indicators, winners
+from fisherkit.coding import Rule, ahead, winners
 from fisherkit.ridge import Residuals
 from fisherkit.select import newton
 from fisherkit.weights import Weights
@@ -213,6 +213,4 @@ def probabilities(decisions: Array, slope: float, dtype: Any = None) -> Array:
     hidden = xp.argmax(p, axis=1) != winner
     if not bool(xp.any(hidden)):
         return p
-    own = indicators(winner, p.shape[1], p) > 0
-    ahead = xp.max(p, axis=1, keepdims=True) * (1 + 2 * _array.eps(p))
-    return xp.where(hidden[:, None] & own, ahead, p)
+    return ahead(p, winner, hidden)

@@ -33,12 +33,12 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
+from fisherkit.kernels import not_finite
 from fisherkit.weights import Weights
 
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
 
 _FAR_BELOW = 32.0  # how much less the rounding of a rough low-rank form is than what it lacks
-LARGEST = 1e153  # number whose square is one
 _VANISHING = 1e-301  # unit below which no mu in its proportion is a number
 _FEW_DIGITS = 1e-6  # of a diagonal found as a difference to one: below it, few are right
 
@@ -178,7 +178,7 @@ class Canonical:
         xp = _array.namespace(Z)
         s = weights.root[:, None]
         Z = Z * s
-        with np.errstate(over="ignore"):  # `trace_unit` says so
+        with _array.quiet_overflow():  # `trace_unit` says so
             trace = float(xp.sum(Z * Z))
         unit = trace_unit(trace, weights.total)
         rounding = max(Z.shape) * _array.eps(Z) * trace**0.5
@@ -353,15 +353,6 @@ def trace_unit(trace: float, total: float) -> float:
     if not np.isfinite(unit):
         raise ValueError(not_finite(f"their mean on the diagonal is {unit}"))
     return unit if unit > _VANISHING else 1.0
-
-
-def not_finite(seen: str) -> str:
-    """What to say of kernel values that are not finite."""
-    return (
-        f"The kernel values are not finite: {seen}. They overflow, as polynomials of large "
-        "features do, or are not defined, as a fractional power of a negative number. Scale the "
-        "features, for example with sklearn.preprocessing.StandardScaler, or change the kernel."
-    )
 
 
 def whiten(K: Array, weights: Weights, shift: float = 0.0) -> tuple[Array, float]:

@@ -459,6 +459,7 @@ class Expansion:
     gammas: tuple[float | None, ...]
     coefs: tuple[Array, ...]
 
+    @_array.quiet_overflow()
     def __call__(self, X: Array) -> Array:
         """Sum over the widths, (n, k); distances are found once."""
         blocks = self.kernel.blocks(X, self.centres, self.gammas)

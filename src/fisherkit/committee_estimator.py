@@ -17,7 +17,7 @@ from fisherkit.committee_rows import Asked
 from fisherkit.dask_rows import is_dask
 from fisherkit.decompose import Design
 from fisherkit.discriminant import DecisionMixin
-from fisherkit.kernel_model import PENALTIES, KernelModel, split_rows, whole
+from fisherkit.kernel_model import PENALTIES, KernelModel, rows_have_numbers, split_rows, whole
 from fisherkit.kernels import KERNELS, Gram, Kernel, feature_moments, width_of_moments, width_step
 from fisherkit.large import Plan
 from fisherkit.rows import read
@@ -356,4 +356,6 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             for expansion in self._expansions:
                 g = g + expansion(some)
             parts.append(g)
-        return xp.concat(parts, axis=0)
+        scores = xp.concat(parts, axis=0)
+        rows_have_numbers(scores, "score")
+        return scores

@@ -21,9 +21,8 @@ import numpy as np
 
 from fisherkit.basis import choose_rows
 from fisherkit.calibrate import Slope, fit_slope
-from fisherkit.canonical import LARGEST, not_finite
 from fisherkit.coding import winners
-from fisherkit.kernels import Distinct, Gram
+from fisherkit.kernels import Distinct, Gram, require_squares
 from fisherkit.progress import Meter
 from fisherkit.select import log
 from fisherkit.weights import Weights
@@ -165,14 +164,7 @@ class Sample:
     def kernel_rows(self, gamma: float | None, candidates: np.ndarray) -> np.ndarray:
         """P (L, n), a fresh array."""
         rows = self.gram.with_gamma(gamma).rows(candidates)
-        if not np.all(np.isfinite(rows)):
-            raise ValueError(not_finite("a candidate has NaN or infinity with some row"))
-        largest = float(np.max(np.abs(rows), initial=0.0))
-        if largest > LARGEST:
-            raise ValueError(
-                f"The kernel has values of size {largest:.3g}, whose squares overflow. Scale the "
-                "features, for example with sklearn.preprocessing.StandardScaler."
-            )
+        require_squares(rows)
         return rows
 
 

@@ -46,7 +46,7 @@ class DecisionMixin(ClassifierMixin):
         if is_dask(X):
             return lazily(self, "decision_function", X)
         decisions, dtype = self._decisions(X, "decision_function")
-        decisions = _array.narrowed(decisions, dtype)
+        decisions = coding.narrowed(decisions, dtype)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X: Any) -> Any:

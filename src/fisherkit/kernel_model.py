@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fisherkit import _array, coding, progress, streaming, validation
 from fisherkit._array import Array
 from fisherkit.basis import BASES
-from fisherkit.canonical import not_finite
 from fisherkit.conformal import BLOCK, Reach
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Decomposer, Design
-from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
+from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, not_finite, scale_gamma
 from fisherkit.large import LargeFit, Plan, Request, memory_budget, plan
 from fisherkit.ridge import Ridge, RidgePath
 from fisherkit.rows import read
@@ -266,6 +265,7 @@ class KernelModel(BaseEstimator):
     def _store(self, task: Task, tuned: Tuned) -> None:
         """Fitted attributes of f."""
         gram, ridge = task.problem.design.gram, tuned.ridge
+        require_finite_model(ridge.coef, ridge.intercept)
         xp = _array.namespace(gram.X)
         centres = _array.indices(tuned.centres, gram.X)
         self.gamma_: Any = tuned.selection.gamma
@@ -285,6 +285,7 @@ class KernelModel(BaseEstimator):
 
     def _store_large(self, fit: LargeFit, *, flat: bool) -> None:
         """Fitted attributes of f, of a fit that memory does not hold the usual way."""
+        require_finite_model(fit.coef, fit.intercept)
         self.gamma_ = fit.kernel.gamma
         self.regularization_ = fit.selection.mu
         self.selection_ = fit.selection
@@ -419,6 +420,7 @@ class KernelModel(BaseEstimator):
         X = validate_data(self, X, reset=False, accept_sparse=sparse, dtype=float_dtypes(X))
         return self._raw_scores(X), X.dtype
 
+    @_array.quiet_overflow()
     def _raw_scores(self, X: Array) -> Array:
         """f(x) for validated rows, in row blocks."""
         xp = _array.namespace(self.dual_coef_)
@@ -452,6 +454,17 @@ class KernelModel(BaseEstimator):
                 "and the same device as those passed to fit(). Array namespaces used during fit "
                 f"({names[0]}) and {method} ({names[1]}) differ."
             )
+
+
+def require_finite_model(coef: Array, intercept: Array) -> None:
+    """Refuse coefficients that overflow: the model would predict nothing."""
+    xp = _array.namespace(coef)
+    if not (bool(xp.all(xp.isfinite(coef))) and bool(xp.all(xp.isfinite(intercept)))):
+        raise ValueError(
+            "The coefficients of the model overflow: targets or weights are too large for kernel "
+            "values as small as these. Scale X and y, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        )
 
 
 def rows_have_numbers(values: Array, name: str) -> None:

@@ -260,7 +260,8 @@ def stack(parts: Parts, columns: Sequence[Any], omega: Array, k: int) -> tuple[A
     pull = _array.like(2 * _SHRINK * (np.arange(q + k) < q), omega)
     ridge = np.zeros((q + k, q + k))
     ridge[q:, q:] = k > 1  # as in `_derivatives`
-    ridge = _array.like(ridge + np.diag(_array.to_numpy(pull)), omega)
+    ridge = ridge + np.diag(_array.to_numpy(pull)) + _DAMPING * np.eye(q + k)
+    ridge = _array.like(ridge, omega)
     home = xp.concat([omega, _array.zeros((k,), omega)], axis=0)
     bounded = pull > 0
 

@@ -15,8 +15,8 @@ from sklearn.utils import compute_class_weight, get_tags
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.canonical import LARGEST
 from fisherkit.criteria import HeldOut
+from fisherkit.kernels import LARGEST
 from fisherkit.ridge import Fold
 from fisherkit.select import log
 from fisherkit.weights import Weights
