@@ -4,7 +4,7 @@ Draws estimators, parameters and data as `tests/hostile_fits.py` describes, and 
 end. `results/fuzz.csv` has a row for each estimator; what broke is printed with what it takes to
 do it again.
 
-Usage: python benchmarks/fuzz.py [fits] [first seed]
+Usage: OPENBLAS_NUM_THREADS=1 python benchmarks/fuzz.py [fits] [first seed]
 """
 
 import logging

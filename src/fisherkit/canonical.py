@@ -355,6 +355,7 @@ def trace_unit(trace: float, total: float) -> float:
     return unit if unit > _VANISHING else 1.0
 
 
+@_array.quiet_overflow()
 def whiten(K: Array, weights: Weights, shift: float = 0.0) -> tuple[Array, float]:
     """s K s in place, and tr(G~)/n of the K that is ``shift`` larger."""
     xp = _array.namespace(K)
