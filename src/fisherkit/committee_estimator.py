@@ -258,6 +258,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         validation.one_of("penalty", self.penalty, PENALTIES)
         validation.positive("n_widths", self.n_widths)
         names = self._names()
+        validation.kernel_arguments(self.kernel_params, self.kernels)
         validation.gamma_lists("gammas", self.gammas, len(names))
         return names
 

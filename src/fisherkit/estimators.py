@@ -264,6 +264,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         )
 
     def _check_words(self) -> None:
+        validation.flag("ard", self.ard)
         if not callable(self.criterion):
             validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
         validation.one_of("threshold", self.threshold, THRESHOLDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
@@ -32,6 +32,8 @@ _MOST_TERMS = 200  # of a forward selection that is not told otherwise
 
 class ExpansionMixin(ClassifierMixin):
     """What the two sparse classifiers share: merged rows, cross-validation, the terms kept."""
+
+    _gamma_rules: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -317,7 +319,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         sample, classes = self._sample(X, y, sample_weight, groups)
         learner = LqLearner(
             q=q,
-            penalize_bias=bool(self.penalize_bias),
+            penalize_bias=validation.flag("penalize_bias", self.penalize_bias),
             solver=self.solver,
             balanced=self.threshold == "balanced",
             rhos=None if rho is None else np.array([rho]),
@@ -478,7 +480,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
             criterion=self.criterion,
             max_terms=max_terms or _MOST_TERMS,
             patience=patience,
-            evidence=bool(self.evidence),
+            evidence=validation.flag("evidence", self.evidence),
             balanced=self.threshold == "balanced",
         )
         choice = self._choose(sample, learner)
