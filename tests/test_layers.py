@@ -43,6 +43,8 @@ LAYERS = [
         *(
             "frames",
             "asked",
+            "label_words",
+            "sheets",
             "text_files",
             "columnar_files",
             "training_data",

@@ -12,6 +12,7 @@ import pandas as pd
 
 from fisherkit.model_files import ModelFile
 from fisherkit.recipes import RecipeError
+from fisherkit.sheets import joined
 from fisherkit.tables import TableFile, match
 from fisherkit.terminal import counted
 from fisherkit.training_files import columns, in_blocks, labels
@@ -61,8 +62,8 @@ class Predictions:
             self.confidence = UNASKED
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Tables with the columns "predicted", "p_<label>" for each label and "set" (labels
-        separated by "|", possibly none), indexed by the lines of the file."""
+        """Tables with the columns "predicted", "p_<label>" for each label and "set" (of labels,
+        possibly none; see `fisherkit.sheets.joined`), indexed by the lines of the file."""
         known, target = columns(self.file), self.file.metadata["target"]
         for part in self.rows.parts(self.rows.part_rows):
             X = match(part, known, self.rows.path)
@@ -99,7 +100,7 @@ class Predictions:
         answers |= {f"p_{label}": p[:, k] for k, label in enumerate(classes)}
         if self.confidence is not None:
             members = model[-1].predict_set(features, self.confidence)
-            answers["set"] = ["|".join(np.asarray(classes)[row]) for row in members]
+            answers["set"] = [joined(np.asarray(classes)[row]) for row in members]
         return answers
 
     def _see_texts(self, X: pd.DataFrame) -> None:

@@ -30,7 +30,9 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf
 _WITH_COMMA = r"[-+]?\d+(,\d+)?"
 _IN_GROUPS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
 _SURELY_GROUPS = r",\d{3}[,.]"
+_WHOLE = r"[-+]?\d+"
 _FEW = 100
+_WORD_ROWS = 1 << 18  # of one column that are read together
 
 
 @dataclass
@@ -39,6 +41,7 @@ class _Writing:
 
     with_comma: bool = True
     in_groups: bool = True
+    whole: bool = True
     any_comma: bool = False
     surely_groups: bool = False
 
@@ -49,6 +52,7 @@ class _Writing:
             words = some.astype(str).str.strip()
             self.with_comma = self.with_comma and bool(words.str.fullmatch(_WITH_COMMA).all())
             self.in_groups = self.in_groups and bool(words.str.fullmatch(_IN_GROUPS).all())
+            self.whole = self.whole and bool(words.str.fullmatch(_WHOLE).all())
         self.any_comma = self.any_comma or bool(words.str.contains(",").any())
         sure = words.str.contains(_SURELY_GROUPS).any()
         self.surely_groups = self.surely_groups or bool(sure)
@@ -69,11 +73,16 @@ class _Look:
 
     def see(self, part: pd.DataFrame) -> None:
         self.points = self.points or _decimal_points(part)
-        odd = (part.dtypes == "bool").to_numpy() | ~number_mask(part)
+        odd = np.isin(part.dtypes.astype(str), ("bool", "uint64")) | ~number_mask(part)
         for name, values in part.loc[:, odd].items():
             known = values.dropna()
             if len(known) and name not in self.kept:
                 self.odd.setdefault(str(name), _Writing()).see(known)
+
+    @property
+    def too_large(self) -> frozenset[str]:
+        """Columns of whole numbers from 2^63 up: identifiers, and no numbers for pandas either."""
+        return frozenset(name for name, seen in self.odd.items() if seen.whole)
 
     def writing(self) -> dict[str, str]:
         """Of the columns that are numbers after all: what a comma in them stands for."""
@@ -153,7 +162,18 @@ class TextFile:
             return
         (table,) = self._asked(kept, asked, len(self.lines))
         look.see(table)
+        if look.too_large:
+            (table,) = self._asked(kept | look.too_large, asked, len(self.lines))
         yield from self._written(iter([table]), look)
+
+    def words(self, name: str) -> pd.Series:
+        """How often each text of a column occurs, as it is written; only "" and "?" are missing."""
+        found = pd.Series(dtype="int64")
+        column = frozenset([name])
+        options: dict[str, Any] = {"usecols": [name], "keep_default_na": False}
+        for part in self._parse(column, _WORD_ROWS, **options):
+            found = found.add(part[name].value_counts(), fill_value=0)
+        return found.sort_values(ascending=False, kind="stable").astype("int64")
 
     def _written(self, parts: Iterator[pd.DataFrame], look: _Look) -> Iterator[pd.DataFrame]:
         writing = look.writing()
