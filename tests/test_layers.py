@@ -45,6 +45,7 @@ LAYERS = [
             "asked",
             "label_words",
             "sheets",
+            "training_rows",
             "text_files",
             "columnar_files",
             "training_data",
