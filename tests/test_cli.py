@@ -228,7 +228,30 @@ def test_models_that_cannot_be_used_end_with_code_4(folder, model, tmp_path):
     cut.write_bytes(model.read_bytes()[:-100])
     for command in (["predict", cut, folder / "new.csv"], ["inspect", cut], ["report", cut]):
         assert "model file" in refused(4, *command)
+    assert "is a folder" in refused(4, "predict", tmp_path, folder / "new.csv")
     assert "not a model file" in refused(4, "predict", folder / "new.csv", folder / "new.csv")
+
+
+def test_a_question_for_the_target_shows_the_last_column(tmp_path):
+    path = tmp_path / "t.csv"
+    for names, shown in (
+        ([f"x{k}" for k in range(40)], "'x6', 32 more columns and, last, 'x39'"),
+        ([f"x{k}" for k in range(9)], "'x6', 1 more column and, last, 'x8'"),
+        ([f"x{k}" for k in range(8)], "'x6', 'x7'."),
+    ):
+        path.write_text(",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")
+        assert shown in refused(3, "fit", path)
+        assert shown in refused(3, "audit", path, "-t", "y")
+
+
+def test_the_time_is_that_of_all_the_work(folder, monkeypatch):
+    monkeypatch.setattr("fisherkit.training.perf_counter", iter([5.0, 7.0, 8.0, 11.0]).__next__)
+    train = folder / "train.csv"
+    shown = done("fit", train, "-t", "kind", "--held-out", "none").stdout
+    assert value_of("time", shown) == "5.00 s for reading and fitting"
+    monkeypatch.undo()
+    shown = done("fit", train, "-t", "kind").stdout
+    assert value_of("time", shown).endswith("s for reading, estimating the error and fitting")
 
 
 def test_models_saved_from_python_without_a_table_end_with_code_4(folder, tmp_path):

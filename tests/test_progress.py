@@ -135,3 +135,32 @@ def test_a_terminal_shows_a_bar_while_rows_are_read(monkeypatch):
 
 def test_a_file_gets_the_stages_only(monkeypatch):
     assert following(monkeypatch, terminal=False) == "fitting [the] model\n"
+
+
+def test_a_terminal_shows_whatever_is_said_of_progress(monkeypatch):
+    shown = io.StringIO()
+    screen = Console(file=shown, force_terminal=True, force_interactive=True, width=100)
+    monkeypatch.setattr(console, "Console", lambda **options: screen)
+    with console.following("reading"):
+        logging.getLogger(LOGGER).debug("width %d of %d", 3, 7)
+        screen._live_stack[-1].refresh()
+    assert "width 3 of 7" in shown.getvalue()
+
+
+def test_a_file_gets_a_line_after_a_long_silence(monkeypatch):
+    shown, clock = io.StringIO(), [0.0]
+    screen = Console(file=shown, force_terminal=False, width=100)
+    monkeypatch.setattr(console, "Console", lambda **options: screen)
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    with console.following("reading"):
+        for step in range(100):
+            clock[0] += 1.0
+            logging.getLogger(LOGGER).debug("step %d", step)
+    assert shown.getvalue().splitlines() == ["step 29", "step 59", "step 89"]
+
+
+def test_quiet_is_quiet(capfd):
+    with console.following("reading", quiet=True):
+        logging.getLogger("fisherkit").warning("at the end of the range")
+    assert capfd.readouterr() == ("", "")
+    assert not logging.getLogger("fisherkit").handlers

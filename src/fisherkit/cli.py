@@ -238,7 +238,7 @@ def predict(
     error is said on the standard error stream. Texts that a spreadsheet would take for formulas
     get an apostrophe in front.
     """
-    with _failing():
+    with _failing(), _following("predicting", quiet=quiet or output is None):
         _check_outputs((model, data), output)
         from fisherkit import model_files, prediction, sheets, training_files
 
@@ -287,7 +287,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the report page of a model that was trained before."""
-    with _failing():
+    with _failing(), _following("reading", quiet=quiet):
         _check_outputs((model, data), output)
         from fisherkit import model_files, out_of_core, training_files
 
@@ -448,6 +448,14 @@ def _failing() -> Iterator[None]:
 
         codes = {ModelFileError: WRONG_MODEL, RecipeError: WRONG_USE, BudgetError: WRONG_USE}
         raise _stop(error, codes.get(type(error), WRONG_TABLE)) from error
+
+
+@contextmanager
+def _following(message: str, *, quiet: bool) -> Iterator[None]:
+    from fisherkit import console
+
+    with console.following(message, quiet=quiet):
+        yield
 
 
 def _stop(message: Any, code: int) -> typer.Exit:

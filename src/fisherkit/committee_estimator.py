@@ -21,7 +21,7 @@ from fisherkit.kernel_model import PENALTIES, KernelModel, split_rows, whole
 from fisherkit.kernels import KERNELS, Gram, Kernel, feature_moments, width_of_moments, width_step
 from fisherkit.large import Plan
 from fisherkit.rows import read
-from fisherkit.select import GRID
+from fisherkit.select import GRID, mention
 
 NAMES = tuple(name for name in KERNELS if name != "precomputed")
 
@@ -331,6 +331,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.weights_ = _array.like(found.weights, X)
         self.effective_members_ = found.effective_members
         self.status_ = found.status
+        mention(self, found.status, {committee.Status.CLASS_PRIOR})
         self.intercept_ = found.intercept[0] if flat else found.intercept
         self.dual_coef_, self.basis_indices_ = {}, {}
         for part in found.parts:

@@ -25,7 +25,7 @@ from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
 from fisherkit.large import LargeFit, Plan, Request, memory_budget, plan
 from fisherkit.ridge import Ridge, RidgePath
 from fisherkit.rows import read
-from fisherkit.select import log
+from fisherkit.select import AT_BOUNDS, log, mention
 from fisherkit.tune import Problem, Tuned, accurate_path, tune
 from fisherkit.weights import Weights
 
@@ -270,6 +270,7 @@ class KernelModel(BaseEstimator):
         self.gamma_: Any = tuned.selection.gamma
         self.regularization_ = tuned.selection.mu
         self.selection_ = tuned.selection
+        mention(self, tuned.selection.status, AT_BOUNDS)
         if tuned.selection.reason:
             log.info("%s", tuned.selection.reason)
         self._fitted_kernel: Any = replace(gram.kernel, gamma=self.gamma_)
@@ -287,6 +288,7 @@ class KernelModel(BaseEstimator):
         self.gamma_ = fit.kernel.gamma
         self.regularization_ = fit.selection.mu
         self.selection_ = fit.selection
+        mention(self, fit.selection.status, AT_BOUNDS)
         self._fitted_kernel = fit.kernel
         self.basis_indices_ = _array.indices(fit.indices, fit.coef)
         self._centres = fit.centres

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fisherkit.model_files import ModelFile
+from fisherkit.progress import Meter
 from fisherkit.recipes import RecipeError
 from fisherkit.sheets import joined
 from fisherkit.tables import TableFile, match
@@ -82,6 +83,7 @@ class Predictions:
         """Tables with the columns "predicted", "p_<label>" for each label and "set" (of labels,
         possibly none; see `fisherkit.sheets.joined`), indexed by the lines of the file."""
         known, target = columns(self.file), self.file.metadata["target"]
+        meter = Meter("predicting", self.rows.n_rows)
         for part in self.rows.parts(self.rows.part_rows):
             X = match(part, known, self.rows.path)
             answers = self._answers(X)
@@ -95,6 +97,7 @@ class Predictions:
                 self.errors.add(wrong)
                 self.errors_seen.add(wrong[seen[truth]])
                 self.errors_new.add(wrong[(told & ~seen)[truth]])
+            meter.advance(len(part))
             yield pd.DataFrame(answers, index=part.index)
 
     @property

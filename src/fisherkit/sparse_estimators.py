@@ -329,11 +329,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.path_ = repack_fields(choice.path[["gamma", "rho", "n_terms", "cv_error", "cv_se"]])
         self.rho_ = float(choice.path["rho"][choice.chosen])
         if rho is not None and self.n_terms_ == 0:
-            warnings.warn(
-                f"rho={rho:g} is so large that no term is retained: the model is constant. Use a "
-                "smaller rho, or rho='cv'.",
-                stacklevel=2,
-            )
+            warnings.warn(validation.nothing_retained(rho, len(sample.centres)), stacklevel=2)
         return self
 
 

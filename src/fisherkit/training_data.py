@@ -44,8 +44,8 @@ class Data:
     """Rows to train on, and how they were read.
 
     ``left_out`` are columns that are not used, ``asked`` is what the user said, if there is a
-    file. X is in memory, or in files of the folder ``workspace``, which holds what else a fit
-    needs (see `fisherkit.out_of_core`).
+    file, ``seconds`` what reading took, where that was measured. X is in memory, or in files of the
+    folder ``workspace``, which holds what else a fit needs (see `fisherkit.out_of_core`).
     """
 
     X: pd.DataFrame
@@ -57,6 +57,7 @@ class Data:
     notes: tuple[str, ...]
     asked: Asked | None = None
     workspace: Path | None = None
+    seconds: float = 0.0
 
     @property
     def asked_text(self) -> tuple[str, ...]:

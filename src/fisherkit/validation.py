@@ -407,3 +407,14 @@ def mention_spreads(spread: np.ndarray) -> None:
             "a StandardScaler in front",
             spread.max() / spread.min(),
         )
+
+
+def nothing_retained(rho: float, distinct: int) -> str:
+    """Why a model has no terms, as far as it is known."""
+    said = f"No term is retained at rho={rho:g}: the model is constant."
+    if distinct == 1:
+        return f"{said} All rows of X are equal, so that no rho would retain any."
+    return (
+        f"{said} Use a smaller rho, or rho='cv'; if that retains none either, the rows of X do not "
+        "tell the classes apart."
+    )

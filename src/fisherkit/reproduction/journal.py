@@ -250,7 +250,7 @@ def _write(path: Path, columns: tuple[str, ...], rows: list[dict[str, object]]) 
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with partial.open("w", newline="", encoding="utf-8") as file:
+        with partial.open("w", newline="") as file:
             writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
