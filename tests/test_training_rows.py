@@ -128,3 +128,26 @@ def test_files_without_fingerprints_say_nothing_of_them(tmp_path):
     metadata = {k: v for k, v in file.metadata.items() if k not in ("format", "versions")}
     model_files.save(file.model, path, metadata=metadata, extra={"held_out": None})
     assert done("predict", path, fit[1]).stderr.endswith("of 60 rows with a label\n")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"salt": "xy"},
+        {"salt": 3},
+        {"salt": "ab"},
+        {"prints": np.arange(9.0)},
+        {"prints": [1, 2]},
+        {"prints": np.empty(0, dtype=np.uint64)},
+        {"count": 1},
+        {"count": "many"},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_fingerprints_that_are_none_are_refused(wrong):
+    entry = TrainingRows.of(people(30).drop(columns="y")).entry
+    assert TrainingRows.read(entry).count == 30
+    for spoiled in (entry | wrong, [entry], 7):
+        with pytest.raises(model_files.ModelFileError, match="fingerprints of the training rows"):
+            TrainingRows.read(spoiled)

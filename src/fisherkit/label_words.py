@@ -48,15 +48,17 @@ class LabelWords:
         counts = file.words(target)
         known = counts[~counts.index.isin(MISSING_WORDS)]
         missing = counts[counts.index.isin(MISSING_WORDS)]
-        words = pd.Series([str(word).strip() for word in known.index], dtype=object)
+        distinct = dict.fromkeys(str(word).strip() for word in known.index)
+        words = pd.Series(list(distinct), dtype=object)
         numbers = pd.to_numeric(words.str.replace(",", "", regex=False), errors="coerce")
         text, notes = False, tuple[str, ...]()
         if len(words) and numbers.notna().all():
             zeros, large = words.str.fullmatch(_LEADING_ZEROS), _large(words)
             text = bool((zeros | large).any())
-            alike = next((some for _, some in words.groupby(numbers) if some.nunique() > 1), None)
-            if alike is not None:
-                notes = (_one_number(target, sorted(alike.unique()), text=text),)
+            twice = numbers[numbers.duplicated()]
+            if len(twice):
+                alike = sorted(words[numbers == twice.iloc[0]])
+                notes = (_one_number(target, alike, text=text),)
         return cls(text, _unread(target, missing), notes)
 
 

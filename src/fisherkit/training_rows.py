@@ -16,10 +16,12 @@ import numpy as np
 import pandas as pd
 
 from fisherkit.frames import number_mask, row_parts
+from fisherkit.model_files import ModelFileError
 
 MOST = 1_000_000  # fingerprints that a file keeps: the smallest, a fair sample of all rows
 
 _BYTES = 8
+_SALT = 16  # bytes
 _REPEATS = 0.9  # distinct rows among all, below which a new row may well equal one by chance
 
 
@@ -39,7 +41,7 @@ class TrainingRows:
     @classmethod
     def of(cls, X: pd.DataFrame) -> TrainingRows:
         """Of the features of all rows, in memory or mapped."""
-        salt, kept, whole = secrets.token_hex(16), np.empty(0, dtype=np.uint64), True
+        salt, kept, whole = secrets.token_hex(_SALT), np.empty(0, dtype=np.uint64), True
         for rows in row_parts(X, X.shape[1]):
             kept = np.union1d(kept, _prints(X.iloc[rows], salt))
             whole = whole and len(kept) <= MOST
@@ -48,8 +50,27 @@ class TrainingRows:
 
     @classmethod
     def read(cls, entry: Any) -> TrainingRows | None:
-        """From what `entry` wrote into a model file; ``None`` where there is nothing."""
-        return None if entry is None else cls(**entry)
+        """From what `entry` wrote into a model file; ``None`` where there is nothing.
+
+        Raises
+        ------
+        ModelFileError
+            If something else is there.
+        """
+        if entry is None:
+            return None
+        try:
+            found = cls(**entry)
+            sound = len(bytes.fromhex(found.salt)) == _SALT and found.prints.dtype == np.uint64
+            sound = sound and found.prints.ndim == 1 and 0 < len(found.prints) <= found.count
+        except (TypeError, ValueError, AttributeError):
+            sound = False
+        if not sound:
+            raise ModelFileError(
+                "The fingerprints of the training rows in the model file are not what fisherkit "
+                "writes. Train the model again, or get the file anew."
+            )
+        return found
 
     @property
     def entry(self) -> dict[str, Any]:
