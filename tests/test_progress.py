@@ -8,8 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
-from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, console
+from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, console, text_files
+from fisherkit.cli import app
+from fisherkit.out_of_core import map_data
 from fisherkit.progress import LOGGER, Meter, Progress
 from fisherkit.training import STAGES
 
@@ -164,3 +167,26 @@ def test_quiet_is_quiet(capfd):
         logging.getLogger("fisherkit").warning("at the end of the range")
     assert capfd.readouterr() == ("", "")
     assert not logging.getLogger("fisherkit").handlers
+
+
+def test_reading_a_large_table_is_not_silent(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(text_files, "_REPORTED", 100)
+    monkeypatch.setattr("fisherkit.progress._SECONDS", 0.0)
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "".join(f"{k % 7},{k % 2}\n" for k in range(300)))
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        map_data(tmp_path, path, "y")
+    said = [record.getMessage() for record in caplog.records]
+    assert f"checking the records of {path}, line 201" in said
+    assert "reading: 300 of 300 rows" in said
+
+
+def test_predictions_of_a_large_table_are_not_silent(tmp_path, monkeypatch, caplog):
+    path, model = tmp_path / "t.csv", tmp_path / "m.fisherkit"
+    path.write_text("x,y\n" + "".join(f"{k % 7},{k % 2}\n" for k in range(300)))
+    fit = ["fit", path, "-t", "y", "--held-out", "none", "--model", model, "-q"]
+    predict = ["predict", model, path, "-o", tmp_path / "answers.csv"]
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        for command in (fit, predict):
+            assert CliRunner().invoke(app, [str(word) for word in command]).exit_code == 0
+    assert "predicting: 300 of 300 rows" in [record.getMessage() for record in caplog.records]

@@ -238,7 +238,7 @@ def predict(
     error is said on the standard error stream. Texts that a spreadsheet would take for formulas
     get an apostrophe in front.
     """
-    with _failing(), _following("predicting", quiet=quiet or output is None):
+    with _failing():
         _check_outputs((model, data), output)
         from fisherkit import model_files, prediction, sheets, training_files
 
@@ -250,7 +250,11 @@ def predict(
         if output is None:
             _write_parts(tables, sys.stdout)
         else:
-            with _whole_file(output) as part, part.open("w", encoding="utf-8", newline="") as out:
+            with (
+                _following("predicting", quiet=quiet),
+                _whole_file(output) as part,
+                part.open("w", encoding="utf-8", newline="") as out,
+            ):
                 _write_parts(tables, out)
         for remark in answers.remarks:
             if not quiet:
@@ -287,13 +291,13 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the report page of a model that was trained before."""
-    with _failing(), _following("reading", quiet=quiet):
+    with _failing():
         _check_outputs((model, data), output)
         from fisherkit import model_files, out_of_core, training_files
 
         with _warnings_as_notes():
             file = model_files.load(model)
-        with out_of_core.workspace() as folder:
+        with _following("reading", quiet=quiet), out_of_core.workspace() as folder:
             _write_report(training_files.restore(file, data, folder, encoding), output)
         if not quiet:
             typer.echo(f"written: {output}", err=True)

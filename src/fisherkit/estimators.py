@@ -103,8 +103,9 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         Decision for each training row by the model fitted without it.
     selection_ : Selection
         The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
-        (its value is a sentence that says why the search ended), the ``path`` with every model
-        priced (fields gamma, mu, value), the ``unit`` tr(G)/n of mu, and how it was computed:
+        (its value is a sentence that says why the search ended; at a bound it is logged as a
+        warning, too), the ``path`` with every model priced (fields gamma, mu, value), the ``unit``
+        tr(G)/n of mu, and how it was computed:
         ``method`` ("full", "low-rank", "centres", "cholesky" or "streamed"), ``rank``, the trace
         that a low-rank factor left out (``tolerance``), and the ``reason`` for that choice.
 

@@ -12,7 +12,6 @@ The folder is removed at the end, also after an error or Ctrl-C.
 
 from __future__ import annotations
 
-import logging
 import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from fisherkit.asked import Asked
 from fisherkit.frames import TableError, moments, number_mask, row_parts
 from fisherkit.label_words import LabelWords
 from fisherkit.preparation import fit_in_parts, preparation, transformed
+from fisherkit.progress import Meter
 from fisherkit.tables import TableFile
 from fisherkit.training_data import Data, data_of, open_labelled, refuse_dates
 
@@ -41,8 +41,6 @@ BUDGET = "128MB"  # of the fit itself, unless asked otherwise
 
 _SPREAD = 1 << 13  # so that a few hundred scattered rows are read at a time
 _MOST_LEVELS = 100_000  # of a text whose levels are counted
-
-log = logging.getLogger("fisherkit.training")
 
 
 @contextmanager
@@ -292,10 +290,11 @@ class _Spool:
         first = next(parts)
         refuse_dates(first.loc[:, [moments(values) for _, values in first.items()]], asked.path)
         spool = cls._like(first, folder, file.n_rows)
+        meter = Meter("reading", file.n_rows)
         with spool.numbers.path.open("wb") as numbers, spool.texts.path.open("wb") as texts:
             for part in chain([first], parts):
                 spool._add(part[part[asked.target].notna()], numbers, texts, asked.path)
-                log.debug("%d of %d rows read", spool.rows, file.n_rows)
+                meter.advance(len(part))
         return spool
 
     @classmethod

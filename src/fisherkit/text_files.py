@@ -12,6 +12,7 @@ import codecs
 import csv
 import gzip
 import io
+import logging
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fisherkit import progress
 from fisherkit.frames import TableError, as_text, is_number, number_mask, replaced
 
 MISSING = ["", "?"]  # in every column; where text was not asked for, words such as NA as well
@@ -33,6 +35,9 @@ _SURELY_GROUPS = r",\d{3}[,.]"
 _WHOLE = r"[-+]?\d+"
 _FEW = 100
 _WORD_ROWS = 1 << 18  # of one column that are read together
+_REPORTED = 1 << 16  # records between reports of progress
+
+log = logging.getLogger(progress.LOGGER)
 
 
 @dataclass
@@ -284,6 +289,8 @@ def _structure(reader: Any, path: Path) -> tuple[list[str], array[int]]:
             raise TableError(_wrong_width(record, names, path, begin))
         else:
             lines.append(begin)
+            if len(lines) % _REPORTED == 0:
+                log.debug("checking the records of %s, line %d", path, begin)
         begin = reader.line_num + 1
     if names is None:
         raise TableError(f"{path} is empty.")
