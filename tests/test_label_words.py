@@ -110,10 +110,21 @@ def test_whole_numbers_from_two_to_the_63_are_text(tmp_path, first, rows):
     path = tmp_path / "t.csv"
     pd.DataFrame({"id": values, "x": 1}).to_csv(path, index=False)
     table = pd.concat(open_table(path).parts(rows))
+    assert table["id"].notna().sum() == 7
     if first == "1.5":  # a fraction says that these are quantities
         assert table["id"].dropna().astype(float).tolist() == [float(v) for v in values if v]
     else:
         assert table["id"].dropna().tolist() == [value for value in values if value]
+
+
+@pytest.mark.parametrize("rows", [None, 4])
+@pytest.mark.parametrize("turned", [False, True])
+def test_fractions_anywhere_make_quantities_of_large_numbers(tmp_path, rows, turned):
+    values = [str(2**63), "7", "8", "9", "1.5", "2.5", "3.5", "4.5"]
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"id": values[::-1] if turned else values, "x": 1}).to_csv(path, index=False)
+    table = pd.concat(open_table(path).parts(rows))
+    assert sorted(table["id"]) == sorted(map(float, values))
 
 
 def test_identifiers_beyond_double_precision_are_no_constant(tmp_path):

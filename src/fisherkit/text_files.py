@@ -67,17 +67,17 @@ class _Writing:
 class _Look:
     """What all rows say of the columns, gathered part by part.
 
-    ``odd`` are the columns that were not numbers in some part, ``points`` says whether a number
-    such as 3.14 was among the others.
+    ``odd`` are the columns that were not numbers in some part, ``points`` those where a number such
+    as 3.14 was in some part.
     """
 
     separator: str
     kept: frozenset[str]
     odd: dict[str, _Writing] = field(default_factory=dict)
-    points: bool = False
+    points: set[str] = field(default_factory=set)
 
     def see(self, part: pd.DataFrame) -> None:
-        self.points = self.points or _decimal_points(part)
+        self.points.update(_decimal_points(part))
         odd = np.isin(part.dtypes.astype(str), ("bool", "uint64")) | ~number_mask(part)
         for name, values in part.loc[:, odd].items():
             known = values.dropna()
@@ -87,11 +87,15 @@ class _Look:
     @property
     def too_large(self) -> frozenset[str]:
         """Columns of whole numbers from 2^63 up: identifiers, and no numbers for pandas either."""
-        return frozenset(name for name, seen in self.odd.items() if seen.whole)
+        return frozenset(self._whole - self.points)
+
+    @property
+    def _whole(self) -> set[str]:
+        return {name for name, seen in self.odd.items() if seen.whole}
 
     def writing(self) -> dict[str, str]:
         """Of the columns that are numbers after all: what a comma in them stands for."""
-        found = {}
+        found = dict.fromkeys(self._whole & self.points, "")  # large quantities, with fractions
         for name, seen in self.odd.items():
             groups = seen.in_groups and (self.separator != ";" or seen.surely_groups or self.points)
             if not seen.any_comma:
@@ -331,12 +335,14 @@ def _wrong_width(record: list[str], names: list[str], path: Path, line: int) -> 
     return f"{path}, line {line}: {found} fields where the header has {wanted}; {what}"
 
 
-def _decimal_points(table: pd.DataFrame) -> bool:
-    """Whether a column has numbers such as 3.14; whole ones beside missing values do not tell."""
-    values = table.select_dtypes("float").to_numpy()
+def _decimal_points(table: pd.DataFrame) -> list[str]:
+    """Columns that have numbers such as 3.14; whole ones beside missing values do not tell."""
+    floats = table.select_dtypes("float")
+    values = floats.to_numpy()
     known = np.isfinite(values)
     fractions = np.mod(values, 1, where=known, out=np.zeros_like(values)) != 0
-    return bool(fractions.any() or (~np.isnan(values).any(axis=0)).any())
+    pointed = fractions.any(axis=0) | ~np.isnan(values).any(axis=0)
+    return [str(name) for name in floats.columns[pointed]]
 
 
 def _truth_values(values: pd.Series) -> bool:
