@@ -245,25 +245,32 @@ def margin_loss(Y, F, w=None):
     return np.average(np.logaddexp(0.0, -4 * margin), weights=w)
 
 
-def platt_targets(y, w=None):
-    """(n_k + 1)/(n_k + C) for the own class k of a row, 1/(n_k + C) for each of the C - 1 others.
+def smoothed_targets(y, w=None):
+    """Labels with a little of the other classes, one column per class in sorted order.
 
-    n_k is the total frequency of class k; one column per class in sorted order.
+    Two classes: (n_k + 1)/(n_k + 2) for the own class k of a row, of total frequency n_k, and
+    1/(n_k + 2) for the other. More: 1 - eps (C - 1) and eps/2 with eps = 1/(n + 2), over their sum.
     """
     Y = indicators(y)
-    count = Y @ (Y.T @ (np.ones(len(Y)) if w is None else w))
-    return (Y * count[:, None] + 1) / (count[:, None] + Y.shape[1])
+    w = np.ones(len(Y)) if w is None else w
+    C = Y.shape[1]
+    if C == 2:
+        count = Y @ (Y.T @ w)
+        return (Y * count[:, None] + 1) / (count[:, None] + 2)
+    eps = 1 / (np.sum(w) + 2)
+    targets = np.where(Y == 1, 1 - eps * (C - 1), eps / 2)
+    return targets / targets.sum(axis=1, keepdims=True)
 
 
 def slope(scores, y, w=None, loss_weight=None):
-    """a > 0 minimising the cross-entropy of softmax(a * scores) against Platt's targets.
+    """a > 0 minimising the cross-entropy of softmax(a * scores) against smoothed targets.
 
     scores: (n,), the log-odds of the second of two classes over a, or (n, classes). w counts rows
     in the targets and weighs the loss, unless loss_weight is given. Brute force on log a.
     """
     if scores.ndim == 1:
         scores = np.stack([np.zeros_like(scores), scores], axis=1)
-    target = platt_targets(y, w)
+    target = smoothed_targets(y, w)
 
     def loss(log_a):
         z = np.exp(log_a) * scores
@@ -289,13 +296,16 @@ def two_columns(u):
 
 
 def calibrate(Z, target, share):
-    """a in [1e-3, 1e6] and b that minimise the cross-entropy of a Z + b, and its value.
+    """a in [1e-3, 1e9] over the spread of Z, and b, that minimise the cross-entropy of a Z + b, and
+    its value.
 
     Z is (n,), one log-odds with one offset, or (n, classes) with offsets that sum to zero. A
     minimiser without derivatives of ours, polished by finding the root of the gradient.
     """
     binary = Z.ndim == 1
     scale = np.abs(Z).max() or 1.0
+    spread = np.sqrt(share @ (Z**2).reshape(len(Z), -1).sum(axis=1)) or 1.0
+    lower, upper = 1e-3 / spread, 1e9 / spread
 
     def logits(a, b):
         return two_columns(a * Z + b[0]) if binary else a * Z + np.append(b, -np.sum(b))
@@ -309,17 +319,17 @@ def calibrate(Z, target, share):
         return np.append(np.sum(miss * Z), column[:-1] - column[-1])
 
     size = 1 if binary else Z.shape[1] - 1
-    bounds = [(1e-3 * scale, 1e6 * scale)] + [(None, None)] * size
+    bounds = [(lower * scale, upper * scale)] + [(None, None)] * size
     rough = minimize(
         lambda t: cross_entropy(logits(t[0] / scale, t[1:]), target, share),
-        np.append(max(1.0, 1e-3 * scale), np.zeros(size)),
+        np.append(max(1.0, lower * scale), np.zeros(size)),
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9},
     ).x
     a = rough[0] / scale
     fixed = None
-    for bound, side in ((1e-3, 1), (1e6, -1)):
+    for bound, side in ((lower, 1), (upper, -1)):
         if np.isclose(a, bound, rtol=1e-6) and side * gradient(bound, rough[1:])[0] >= 0:
             fixed = bound
     if fixed is None:
@@ -392,7 +402,7 @@ def committee(
     w = np.ones(n) if w is None else np.asarray(w, dtype=float)
     c = np.ones(n) if c is None else np.asarray(c, dtype=float)
     v = w * c
-    share, target = v / v.sum(), platt_targets(y, w)
+    share, target = v / v.sum(), smoothed_targets(y, w)
     binary = target.shape[1] == 2
     Y = 2.0 * np.asarray(y) - 1 if binary else indicators(y)
     mean, fold = np.average(Y, axis=0, weights=v), fold_means(Y, w, c)

@@ -517,3 +517,41 @@ def test_memory_that_is_no_number_of_bytes_is_refused(value):
     X = np.arange(20.0)[:, None]
     with pytest.raises(ValueError, match="max_memory"):
         KernelFisherClassifier(max_memory=value).fit(X, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_a_fit_on_few_centres_takes_sums_over_rows_and_keeps_what_sets_need(
+    penalty, n_classes, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = np.digitize(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=1200), [0, 0.4][: n_classes - 1])
+    w = (np.arange(1200) % 7 != 0).astype(float)
+    options = dict(basis=1 + 7 * np.arange(30), gamma=0.3, penalty=penalty)
+    fits = []
+    for least in (1, 1 << 40):
+        monkeypatch.setattr("fisherkit.large._LEAST_SUMS", least)
+        model = KernelFisherClassifier(**options).fit(X, y, sample_weight=w)
+        ridge = KernelRidgeCV(**options).fit(X, X[:, 1])
+        fits.append((model, ridge))
+    (sums, sums_ridge), (matrix, matrix_ridge) = fits
+    assert sums.selection_.method == "streamed" and "sums" in sums.selection_.reason
+    assert matrix.selection_.method == "centres" and not matrix.selection_.reason
+    assert sums.regularization_ == pytest.approx(matrix.regularization_, rel=1e-6)
+    assert gap(sums.loo_decision_, matrix.loo_decision_) < 1e-8
+    assert gap(sums.decision_function(X), matrix.decision_function(X)) < 1e-8
+    np.testing.assert_array_equal(sums.predict_set(X[:100]), matrix.predict_set(X[:100]))
+    for one, other in zip(
+        sums_ridge.predict_interval(X[:50]), matrix_ridge.predict_interval(X[:50]), strict=True
+    ):
+        assert gap(one, other) < 1e-7
+
+
+def test_a_fit_with_folds_keeps_its_matrix_however_tall(monkeypatch):
+    monkeypatch.setattr("fisherkit.large._LEAST_SUMS", 1)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = KernelFisherClassifier(basis="random", n_components=20, gamma=0.3, cv=3).fit(X, y)
+    assert model.selection_.method == "centres"

@@ -7,10 +7,13 @@ from oracles import gap
 
 from fisherkit.calibrate import (
     SLOPE_BOUNDS,
+    Slope,
+    Status,
     fit_slope,
     loo_decisions,
     probabilities,
     slope_terms,
+    smoothed_targets,
 )
 from fisherkit.canonical import Canonical
 from fisherkit.coding import Rule
@@ -38,9 +41,19 @@ def weights_of(n=N, weighted=False):
 
 
 def slope_of(decisions, y, weights=None, *, balanced=False, known=None):
+    return calibrated(decisions, y, weights, balanced=balanced, known=known).value
+
+
+def calibrated(decisions, y, weights=None, *, balanced=False, known=None):
     weights = weights_of(len(y)) if weights is None else weights
     known = np.ones(len(y), dtype=bool) if known is None else known
     return fit_slope(decisions, known, oracles.indicators(y), weights, balanced=balanced)
+
+
+def spread_of(decisions):
+    """Of the decisions about the mean of their row, where all classes are equally probable."""
+    pair = np.hstack([0 * decisions, decisions]) if decisions.shape[1] == 1 else decisions
+    return np.sqrt(np.mean(pair.var(axis=1)))
 
 
 def flat(decisions):
@@ -51,7 +64,7 @@ def flat(decisions):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_the_slope_minimises_the_log_loss_against_platts_targets(
+def test_the_slope_minimises_the_log_loss_against_smoothed_targets(
     n_classes, balanced, weighted, scale
 ):
     decisions, y = scores(n_classes, scale)
@@ -68,8 +81,9 @@ def test_the_slope_minimises_the_log_loss_against_platts_targets(
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_slope_of_anticorrelated_decisions_is_the_lower_bound(n_classes):
     decisions, y = scores(n_classes)
-    slope = slope_of(-decisions, y)
-    assert slope == pytest.approx(SLOPE_BOUNDS[0], rel=1e-14) and slope > 0
+    slope = calibrated(-decisions, y)
+    assert slope.value == pytest.approx(SLOPE_BOUNDS[0] / spread_of(decisions), rel=1e-12)
+    assert slope.status is Status.FLAT and not slope.decided
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -84,9 +98,51 @@ def test_the_slope_of_separable_decisions_is_finite_and_inside_the_bounds(n_clas
     assert slope == pytest.approx(oracles.slope(flat(decisions), y), rel=1e-6)
 
 
-def test_the_slope_of_decisions_that_vanish_is_a_number_inside_the_bounds():
-    _, y = scores(2)
-    assert SLOPE_BOUNDS[0] <= slope_of(np.zeros((N, 1)), y) <= SLOPE_BOUNDS[1]
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_decisions_that_are_all_equal_have_a_slope_of_one_and_say_so(n_classes):
+    _, y = scores(n_classes)
+    for decisions in (np.zeros((N, 1 if n_classes == 2 else n_classes)), np.full((N, 3), 7.1)):
+        if decisions.shape[1] == 3 and n_classes == 2:
+            continue
+        assert calibrated(decisions, y) == Slope(1.0, Status.NOTHING_TO_FIT)
+
+
+def test_decisions_of_which_a_few_dwarf_the_others_get_the_slope_they_need():
+    decisions, y = scores(2)
+    steep = np.sign(decisions) * np.abs(decisions) ** 1e-3 * 1e-12
+    steep[0] = 1.0 if y[0] else -1.0
+    assert calibrated(steep, y).status in (Status.INTERIOR, Status.STEEP)
+
+
+@pytest.mark.parametrize("n_classes", [3, 19])
+def test_smoothing_vanishes_with_the_number_of_rows_not_of_a_class(n_classes):
+    for n in (40, 400, 4000):
+        y = np.arange(n) % n_classes
+        target = smoothed_targets(oracles.indicators(y), weights_of(n))
+        own = target[np.arange(n), y]
+        assert np.all(1 - own < n_classes / n)
+        np.testing.assert_allclose(target, oracles.smoothed_targets(y), rtol=1e-13)
+        np.testing.assert_allclose(target.sum(axis=1), 1, rtol=1e-14)
+        twice = weights_of(n // 2)
+        twice = Weights(2 * twice.frequency, twice.cost)
+        half = smoothed_targets(oracles.indicators(y[: n // 2]), twice)
+        doubled = oracles.smoothed_targets(np.repeat(y[: n // 2], 2))[::2]
+        np.testing.assert_allclose(half, doubled, rtol=1e-13)
+
+
+def test_weights_far_below_one_leave_targets_that_are_probabilities():
+    y = np.arange(12) % 6
+    target = smoothed_targets(oracles.indicators(y), Weights(np.full(12, 1e-6), np.ones(12)))
+    assert np.all(target > 0) and np.all(np.argmax(target, axis=1) == y)
+
+
+def test_scores_of_any_spread_are_calibrated_without_a_clip():
+    """Scores of the penalised-LDA rule spread over many orders of magnitude."""
+    decisions, y = scores(5, n=400)
+    for scale in (1e-9, 1e9):
+        slope = calibrated(scale * decisions, y)
+        assert slope.status is Status.INTERIOR
+        assert slope.value * scale == pytest.approx(slope_of(decisions, y), rel=1e-7)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -114,7 +170,7 @@ def test_two_columns_are_the_binary_formula(columns):
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e8, 1e300])
-@pytest.mark.parametrize("slope", [*SLOPE_BOUNDS, 1.0])
+@pytest.mark.parametrize("slope", [1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_probabilities_sum_to_one_and_are_never_nan(n_classes, slope, size):
     decisions, _ = scores(n_classes, size)
@@ -128,7 +184,7 @@ def test_probabilities_sum_to_one_and_are_never_nan(n_classes, slope, size):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_slope_is_finite_for_decisions_of_any_size(n_classes, size):
     decisions, y = scores(n_classes, size)
-    slope = slope_of(decisions, y)
+    slope = slope_of(decisions, y) * spread_of(decisions)
     assert SLOPE_BOUNDS[0] * (1 - 1e-12) <= slope <= SLOPE_BOUNDS[1] * (1 + 1e-12)
 
 

@@ -153,12 +153,15 @@ def test_calibrations_of_many_members_equal_one_by_one(n_classes, scale):
     found = calibrated(likelihood_of(y, w), Z)
     for j in range(len(strengths)):
         z = Z[:, 0, j] if n_classes == 2 else Z[:, :, j]
-        a, b, loss = oracles.calibrate(z, oracles.platt_targets(y, w), w / w.sum())
+        a, b, loss = oracles.calibrate(z, oracles.smoothed_targets(y, w), w / w.sum())
         np.testing.assert_allclose(found.slope[j], a, rtol=1e-6)
         np.testing.assert_allclose(found.offset[:, j], b, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(found.loss[j], loss, rtol=1e-11)
-    assert found.slope[0] == pytest.approx(1e-3)  # the labels reversed: no negative slope
-    assert np.all((found.slope >= 1e-3 * (1 - 1e-12)) & (found.slope <= 1e6 * (1 + 1e-12)))
+    # the labels reversed: no negative slope, and the bound is not silent
+    relative = found.slope * np.sqrt((w / w.sum()) @ np.sum(Z**2, axis=1))
+    assert relative[0] == pytest.approx(1e-3)
+    assert found.bounded[0] and not found.bounded[2:].any()
+    assert np.all((relative >= 1e-3 * (1 - 1e-12)) & (relative <= 1e9 * (1 + 1e-12)))
 
 
 def test_two_classes_as_indicators_are_calibrated_as_one_score():
@@ -191,7 +194,7 @@ def test_scores_of_nothing_leave_the_class_shares(n_classes):
         found = calibrated(likelihood, Z)
         np.testing.assert_allclose(found.offset, likelihood.prior[:, None] * [1, 1], rtol=1e-12)
         assert np.all(np.isfinite(found.slope))
-    shares = likelihood.share @ oracles.platt_targets(y)
+    shares = likelihood.share @ oracles.smoothed_targets(y)
     logits = np.append(0, likelihood.prior) if n_classes == 2 else likelihood.prior
     np.testing.assert_allclose(softmax(logits), shares, rtol=1e-12)
 

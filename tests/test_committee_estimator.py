@@ -101,6 +101,7 @@ def test_members_make_a_data_frame_with_one_row_each(n_classes):
         "slope",
         *offsets,
         "loo_log_loss",
+        "bounded",
     ]
     assert list(frame.columns) == expected
     rbf = frame[frame["kernel"] == "rbf"]

@@ -71,7 +71,7 @@ LAYERS = [
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 ARRAY_LIBRARIES = {"array_api_compat", "cupy", "torch"}
-MAX_LINES = 500
+MAX_LINES = 600
 
 
 def own_imports(source: str) -> set[str]:

@@ -8,12 +8,22 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from rich.console import Console
+from sklearn.base import clone
 from typer.testing import CliRunner
 
-from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, console, text_files
+from fisherkit import (
+    BayesianFisherClassifier,
+    FisherCommitteeClassifier,
+    ForwardFisherClassifier,
+    KernelFisherClassifier,
+    KernelRidgeCV,
+    SparseFisherClassifier,
+    console,
+    text_files,
+)
 from fisherkit.cli import app
 from fisherkit.out_of_core import map_data
-from fisherkit.progress import LOGGER, Meter, Progress
+from fisherkit.progress import LOGGER, Meter, Progress, printed
 from fisherkit.training import STAGES
 
 N = 2000
@@ -58,8 +68,8 @@ def test_every_pass_counts_all_rows(data, caplog, monkeypatch, threads):
     seen = reports(caplog)
     titles = list(dict.fromkeys(report.title for report in seen))
     assert titles == ["survey", "pass 1", "pass 2"]
-    starts = [i for i, (a, b) in enumerate(pairwise(seen), 1) if b.rows <= a.rows]
-    for one_pass in np.split(np.array([report.rows for report in seen]), starts):
+    starts = [i for i, (a, b) in enumerate(pairwise(seen), 1) if b.done <= a.done]
+    for one_pass in np.split(np.array([report.done for report in seen]), starts):
         assert np.all(np.diff(one_pass) > 0)
         assert one_pass[-1] == N
     assert len(starts) >= 2
@@ -87,7 +97,7 @@ def test_reports_are_not_more_frequent_than_eyes_can_follow(caplog):
             meter.advance(1)
     seen = reports(caplog)
     assert len(seen) < 1000
-    assert seen[-1] == Progress("pass 1", 10_000, 10_000)
+    assert seen[-1] == Progress("pass 1", 10_000, 10_000, "rows")
 
 
 def test_no_row_is_lost_between_threads(caplog):
@@ -101,7 +111,7 @@ def test_no_row_is_lost_between_threads(caplog):
             thread.start()
         for thread in threads:
             thread.join()
-    counts = [report.rows for report in reports(caplog)]
+    counts = [report.done for report in reports(caplog)]
     assert counts == sorted(counts)
     assert counts[-1] == 4000
 
@@ -138,6 +148,50 @@ def test_a_terminal_shows_a_bar_while_rows_are_read(monkeypatch):
 
 def test_a_file_gets_the_stages_only(monkeypatch):
     assert following(monkeypatch, terminal=False) == "fitting [the] model\n"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelFisherClassifier(),
+        KernelRidgeCV(),
+        FisherCommitteeClassifier(n_widths=2),
+        SparseFisherClassifier(cv=2),
+        ForwardFisherClassifier(cv=2),
+        BayesianFisherClassifier(n_restarts=1),
+        streamed(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_verbose_fits_print_what_they_do_and_leave_the_loggers_alone(model, data, capsys):
+    X, y = data
+    X, y = (X, y) if model.get_params().get("max_memory") else (X[:90], y[:90])
+    loggers = [logging.getLogger(name) for name in ("fisherkit", LOGGER)]
+    before = [(logger.level, list(logger.handlers)) for logger in loggers]
+    clone(model).fit(X, y)
+    assert capsys.readouterr().err == ""
+    clone(model).set_params(verbose=True).fit(X, y)
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith("[fisherkit     0.")
+    assert [(logger.level, list(logger.handlers)) for logger in loggers] == before
+    with pytest.raises(ValueError):
+        clone(model).set_params(verbose=True).fit(X, np.zeros(len(X) - 1))
+    assert [(logger.level, list(logger.handlers)) for logger in loggers] == before
+    with pytest.raises(ValueError, match="verbose='yes' is not valid; use True or False"):
+        clone(model).set_params(verbose="yes").fit(X, y)
+
+
+def test_verbose_prints_progress_every_two_seconds_only(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("fisherkit.progress.time.monotonic", lambda: now[0])
+    with printed(True), printed(True):
+        meter = Meter("cross-validation", 50, "folds")
+        for _ in range(50):
+            now[0] += 0.5
+            meter.advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "[fisherkit     2.0 s] cross-validation: 4 of 50 folds"
+    assert len(lines) == 12
 
 
 def test_a_terminal_shows_whatever_is_said_of_progress(monkeypatch):

@@ -108,6 +108,19 @@ def cast(x: Array, dtype: Any) -> Array:
     return namespace(x).astype(x, dtype, copy=False)
 
 
+def quiet_overflow() -> np.errstate:
+    """A block, or a decorated function, whose user refuses what is not finite: no warning first."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def narrowed(x: Array, dtype: Any) -> Array:
+    """``x`` in a dtype that users expect, unless finite values would become infinite in it."""
+    xp = namespace(x)
+    if x.dtype != dtype and x.shape[0] and float(xp.max(xp.abs(x))) > float(xp.finfo(dtype).max):
+        return x
+    return cast(x, dtype)
+
+
 def indices(x: Any, reference: Array) -> Array:
     """Integer positions as an array beside ``reference``."""
     xp = namespace(reference)

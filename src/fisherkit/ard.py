@@ -44,7 +44,8 @@ def tune(model: Any, task: Task) -> tuple[Task, Tuned]:
     model._fitted_kernel = replace(kernel, theta=np.append(0.0, log_w))
     used = _array.to_numpy(columns)
     gamma, relevances = np.zeros(raw.shape[1]), np.zeros(raw.shape[1])
-    gamma[used] = (np.exp(0.5 * log_w) / _array.to_numpy(scale)) ** 2 / 2
+    with _array.quiet_overflow():  # of features so small, gamma is infinite
+        gamma[used] = (np.exp(0.5 * log_w) / _array.to_numpy(scale)) ** 2 / 2
     varies = _array.to_numpy(xp.max(kernel.features(raw), axis=0)) > 0
     relevances[used] = np.where(varies, np.exp(log_w), 0.0)
     model.gamma_, model.relevance_ = _array.like(gamma, raw), _array.like(relevances, raw)

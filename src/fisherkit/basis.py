@@ -19,7 +19,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.kernels import Gram
+from fisherkit.kernels import Gram, not_finite
 
 BASES = ("auto", "full", "pivoted", "random")  # that do not depend on labels
 
@@ -105,6 +105,8 @@ def low_rank(
             continue
         P = _array.indices(drawn[kept], gram.X)
         rows = gram.rows(P)
+        if not bool(xp.all(xp.isfinite(rows))):
+            raise ValueError(not_finite("a row has NaN or infinity with some other"))
         rows -= xp.take(L, P, axis=1).T @ L
         rows = _array.lower_triangular_inverse(corner) @ rows
         store.append(rows)

@@ -24,8 +24,10 @@ from fisherkit.evidence import SIDE, Contrasts
 from fisherkit.kernel_model import (
     KernelModel,
     float_dtypes,
+    rows_have_numbers,
     split_rows,
     standardisation,
+    whole,
 )
 from fisherkit.kernels import Distinct
 from fisherkit.posterior import Exact, Posterior, Projected
@@ -79,6 +81,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         log odds.
     random_state : int, RandomState instance or None, default=None
         For inducing points and, with a kernel object, for the starts.
+    verbose : bool, default=False
+        Print what is being done, and how far it is, on standard error.
 
     Attributes
     ----------
@@ -113,6 +117,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         Error rate at equal class sizes that the noise model expects, Phi(-sqrt(beta)). It cannot
         rank models: where classes overlap, the nugget takes up what varies and beta depends on
         the class sizes alone. Estimate the error from `loo_decision_` or held-out data instead.
+    calibration_ : Slope
+        As in `KernelFisherClassifier`; not used with ``probability="noise_model"``.
     loo_decision_ : (n,) or (n, n_classes)
         Decision for each training row by the model fitted without it, hyper-parameters (and
         inducing points) held; of the scores, also with ``probability="noise_model"``.
@@ -176,6 +182,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         n_inducing: int | None = None,
         probability: str = "loo",
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.ard = ard
@@ -187,7 +194,9 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.n_inducing = n_inducing
         self.probability = probability
         self.random_state = random_state
+        self.verbose = verbose
 
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the hyper-parameters and fit.
 
@@ -381,9 +390,10 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         rule = coding.Rule("binary" if flat else "lda", balanced=False)
         decisions = self._calibrate(ridge, rule, indicator)
         self._noise_model = self.probability == "noise_model"
-        if self._noise_model:
-            self._slope = 1.0
         return decisions
+
+    def _slope_in_use(self) -> float:
+        return 1.0 if self._noise_model else super()._slope_in_use()
 
     @staticmethod
     def _kernel_values(
@@ -437,23 +447,28 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self._check_namespace(X, "latent")
         X = validate_data(self, X, reset=False, dtype=float_dtypes(X))
         mean, variance = self._latent(_array.widen(X), with_variance=return_std)
-        mean = _array.cast(mean[:, 0] if mean.shape[1] == 1 else mean, X.dtype)
+        mean = _array.narrowed(mean[:, 0] if mean.shape[1] == 1 else mean, X.dtype)
         if variance is None:
             return mean
-        return mean, _array.cast(variance**0.5, X.dtype)
+        return mean, _array.narrowed(variance**0.5, X.dtype)
 
     def _latent(self, X: Array, *, with_variance: bool) -> tuple[Array, Array | None]:
         """Posterior mean (n, c-1) and variance (n,), in row blocks."""
         xp = _array.namespace(X)
         means, variances = [], []
         for rows in _array.row_blocks(X.shape[0], self._centres.shape[0]):
-            k = self._fitted_kernel.block(X[rows, :], self._centres)
-            means.append(self._posterior.mean(k))
-            if with_variance:
-                prior = self._fitted_kernel.diagonal(X[rows, :])
-                variances.append(self._posterior.variance(k, prior))
+            with _array.quiet_overflow():  # `rows_have_numbers` says which row
+                k = self._fitted_kernel.block(X[rows, :], self._centres)
+                means.append(self._posterior.mean(k))
+                if with_variance:
+                    prior = self._fitted_kernel.diagonal(X[rows, :])
+                    variances.append(self._posterior.variance(k, prior))
         mean = xp.concat(means, axis=0)
-        return mean, xp.concat(variances, axis=0) if with_variance else None
+        variance = xp.concat(variances, axis=0) if with_variance else None
+        rows_have_numbers(mean, "position")
+        if variance is not None:
+            rows_have_numbers(variance[:, None], "error bar")
+        return mean, variance
 
     def _decisions(self, X: Any, method: str) -> tuple[Array, Any]:
         check_is_fitted(self)

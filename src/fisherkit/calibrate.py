@@ -2,25 +2,76 @@
 
 One slope a > 0 turns decisions d into probabilities, sigmoid(a d) for two classes and
 softmax(a d) for more. It minimises the (weighted) log-loss of the leave-one-out decisions against
-Platt's targets, which keep it finite when the classes are separable. There is no intercept, so
+smoothed targets, which keep it finite when the classes are separable. There is no intercept, so
 the most probable class is always the one decided.
+
+The bounds of the slope are relative to the spread of the decisions, so that they do not depend on
+the units of these; a slope on a bound is a `Status`, never silent.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
+
+import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.coding import Rule, indicators, winners
+from fisherkit.coding import Rule, ahead, winners
 from fisherkit.ridge import Residuals
 from fisherkit.select import newton
 from fisherkit.weights import Weights
 
-SLOPE_BOUNDS = (1e-3, 1e6)
+SLOPE_BOUNDS = (1e-3, 1e9)  # over the spread of the decisions
+_ROUNDING = 16  # units of roundoff in a decision that mean nothing
 _SCATTERS = 1 << 22  # entries of left-out scatters held at once
+
+
+class Status(Enum):
+    """How the slope of the probabilities was found."""
+
+    INTERIOR = "the slope of the probabilities minimises the log-loss of left-out decisions"
+    FLAT = (
+        "decisions on left-out rows agree with the labels no better than chance: the slope of the "
+        "probabilities is at its lower bound, and all classes get nearly the same probability"
+    )
+    STEEP = (
+        "decisions on left-out rows tell the classes apart on a scale far below their spread: the "
+        "slope of the probabilities is at its upper bound"
+    )
+    NOTHING_TO_FIT = (
+        "decisions on left-out rows are all equal, or of one class alone: they say nothing of the "
+        "slope of the probabilities, which is one"
+    )
+    LOG_ODDS = "decisions are log-odds as they are"
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The slope that turns decisions into probabilities, and how it was found.
+
+    Attributes
+    ----------
+    value : float
+    status : Status
+        Its value is a sentence.
+    """
+
+    value: float
+    status: Status
+
+    @property
+    def decided(self) -> bool:
+        """Whether the decisions, and no bound or default, decided the slope."""
+        return self.status in (Status.INTERIOR, Status.LOG_ODDS)
+
+
+LOG_ODDS = Slope(1.0, Status.LOG_ODDS)
+_NO_SLOPE = Slope(1.0, Status.NOTHING_TO_FIT)
 
 
 def loo_decisions(
@@ -49,35 +100,44 @@ def loo_decisions(
     return xp.concat(decisions, axis=0), known
 
 
-def platt_targets(indicator: Array, weights: Weights, copies: Array | None = None) -> Array:
-    """(n_k + 1)/(n_k + C) for a row's own class k, 1/(n_k + C) for each of the others; (n, c).
+def smoothed_targets(indicator: Array, weights: Weights, copies: Array | None = None) -> Array:
+    """What probabilities are fitted to: labels, with a little of each other class; (n, c).
+
+    Two classes: Platt's (n_k + 1)/(n_k + 2) for a row's own class k of n_k rows, and the rest for
+    the other. More: n + 3 - c for the own class and 1/2 for each other one, over their sum, with n
+    the number of all rows. The smoothing then vanishes as 1/n whatever the number of classes:
+    Platt's targets would leave the rows of a small class to the others.
 
     ``copies`` are the n_k, if there are more rows than these.
     """
+    xp = _array.namespace(indicator)
     if copies is None:
-        xp = _array.namespace(indicator)
         copies = xp.sum(weights.frequency[:, None] * indicator, axis=0)
-    own = (indicator @ copies)[:, None]
-    return (indicator * own + 1) / (own + indicator.shape[1])
+    c = indicator.shape[1]
+    if c == 2:
+        own = (indicator @ copies)[:, None]
+        return (indicator * own + 1) / (own + 2)
+    own = max(float(xp.sum(copies)) + 3 - c, 1.0)
+    return (indicator * (own - 0.5) + 0.5) / (own + 0.5 * (c - 1))
 
 
 def fit_slope(
     decisions: Array, known: Array, indicator: Array, weights: Weights, *, balanced: bool
-) -> float:
+) -> Slope:
     """The slope a; ``balanced`` gives every class the same total weight.
 
     Rows that are not ``known`` are left aside: the model without them never saw their class.
     """
     xp = _array.namespace(decisions)
-    target = platt_targets(indicator, weights)
+    target = smoothed_targets(indicator, weights)
     weight = weights.v * xp.astype(known, weights.v.dtype)
     if balanced:
         weight = weight / (indicator @ xp.sum(weights.v[:, None] * indicator, axis=0))
-    total = float(xp.sum(weight))
     seen = xp.sum(weight[:, None] * indicator, axis=0)
-    if int(xp.sum(xp.astype(seen > 0, xp.int64))) < 2:
-        return 1.0  # decisions on one class alone say nothing of a slope
-    return solve_slope(lambda a: slope_terms(a, decisions, target, weight / total))
+    return solve_slope(
+        lambda a: slope_terms(a, decisions, target, weight / xp.sum(weight)),
+        _array.to_numpy(seen),
+    )
 
 
 def slope_terms(a: float, decisions: Array, target: Array, share: Array) -> Array:
@@ -91,6 +151,7 @@ def slope_terms(a: float, decisions: Array, target: Array, share: Array) -> Arra
         loss = xp.maximum(logit, xp.zeros_like(d)) + xp.log1p(small) - t * logit
         terms = loss, (p - t) * d, p * (1 - p) * d * d
         return xp.stack([xp.sum(share * term) for term in terms])
+    decisions = _about_mean(decisions)
     logits = a * decisions
     top = xp.max(logits, axis=1, keepdims=True)
     mass = xp.exp(logits - top)
@@ -98,22 +159,40 @@ def slope_terms(a: float, decisions: Array, target: Array, share: Array) -> Arra
     p = mass / norm
     log_norm = (xp.log(norm) + top)[:, 0]
     mean = xp.sum(p * decisions, axis=1)
-    spread = xp.sum(p * decisions**2, axis=1) - mean**2
+    spread = xp.sum(p * (decisions - mean[:, None]) ** 2, axis=1)
     slope = mean - xp.sum(target * decisions, axis=1)
     value = xp.sum(share * (log_norm - xp.sum(target * logits, axis=1)))
     return xp.stack([value, xp.sum(share * slope), xp.sum(share * spread)])
 
 
-def solve_slope(terms: Callable[[float], Array]) -> float:
-    """The slope that minimises the log-loss whose `slope_terms` are summed over all rows."""
+def _about_mean(decisions: Array) -> Array:
+    """Decisions less the mean of their row, rounding set to zero: a slope would fit its noise."""
+    xp = _array.namespace(decisions)
+    noise = _ROUNDING * _array.eps(decisions) * xp.max(xp.abs(decisions), axis=1, keepdims=True)
+    centred = decisions - xp.mean(decisions, axis=1, keepdims=True)
+    return xp.where(xp.abs(centred) > noise, centred, xp.zeros_like(centred))
+
+
+def solve_slope(terms: Callable[[float], Array], seen: np.ndarray) -> Slope:
+    """The slope that minimises the log-loss whose `slope_terms` are summed over all rows.
+
+    ``seen`` (c,) are the weights of the rows of each class in it.
+    """
+    if np.count_nonzero(seen) < 2:
+        return _NO_SLOPE
+    spread = math.sqrt(max(float(terms(0.0)[2]), 0.0))  # of the decisions about their means
+    if not 0 < spread < math.inf:
+        return _NO_SLOPE
 
     def derivatives(log_a: float) -> tuple[float, float, float]:
         a = math.exp(log_a)
         value, first, second = (float(term) for term in terms(a))
         return value, a * first, a * first + a * a * second  # in log a
 
-    lower, upper = (math.log(bound) for bound in SLOPE_BOUNDS)
-    return math.exp(newton(derivatives, 0.0, lower, upper)[0])
+    lower, upper = (math.log(bound / spread) for bound in SLOPE_BOUNDS)
+    log_a, _ = newton(derivatives, -math.log(spread), lower, upper)
+    at_bound = {lower: Status.FLAT, upper: Status.STEEP}
+    return Slope(math.exp(log_a), at_bound.get(log_a, Status.INTERIOR))
 
 
 def probabilities(decisions: Array, slope: float, dtype: Any = None) -> Array:
@@ -134,6 +213,4 @@ def probabilities(decisions: Array, slope: float, dtype: Any = None) -> Array:
     hidden = xp.argmax(p, axis=1) != winner
     if not bool(xp.any(hidden)):
         return p
-    own = indicators(winner, p.shape[1], p) > 0
-    ahead = xp.max(p, axis=1, keepdims=True) * (1 + 2 * _array.eps(p))
-    return xp.where(hidden[:, None] & own, ahead, p)
+    return ahead(p, winner, hidden)

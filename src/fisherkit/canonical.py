@@ -33,6 +33,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
+from fisherkit.kernels import not_finite
 from fisherkit.weights import Weights
 
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
@@ -148,9 +149,10 @@ class Canonical:
             bias_row = centre @ U
         elif bias == "penalized":
             bias_row = -(s @ U)
-        floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]), tolerance)
-        if float(lam[0]) < -floor:
-            raise NotPositiveError(_indefinite(float(lam[0]), floor))
+        if lam.shape[0]:  # a free bias is all that a single row can have
+            floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]), tolerance)
+            if float(lam[0]) < -floor:
+                raise NotPositiveError(_indefinite(float(lam[0]), floor))
         # Of length zero and no less: what rounding has made of them, a small mu would take for lam.
         trace = max(trace, float(xp.sum(lam)))
         noise = K.shape[0] ** 0.5 * _array.eps(lam) * trace
@@ -176,7 +178,8 @@ class Canonical:
         xp = _array.namespace(Z)
         s = weights.root[:, None]
         Z = Z * s
-        trace = float(xp.sum(Z * Z))
+        with _array.quiet_overflow():  # `trace_unit` says so
+            trace = float(xp.sum(Z * Z))
         unit = trace_unit(trace, weights.total)
         rounding = max(Z.shape) * _array.eps(Z) * trace**0.5
         mean, first = None, 0
@@ -350,15 +353,6 @@ def trace_unit(trace: float, total: float) -> float:
     if not np.isfinite(unit):
         raise ValueError(not_finite(f"their mean on the diagonal is {unit}"))
     return unit if unit > _VANISHING else 1.0
-
-
-def not_finite(seen: str) -> str:
-    """What to say of kernel values that are not finite."""
-    return (
-        f"The kernel values are not finite: {seen}. They overflow, as polynomials of large "
-        "features do, or are not defined, as a fractional power of a negative number. Scale the "
-        "features, for example with sklearn.preprocessing.StandardScaler, or change the kernel."
-    )
 
 
 def whiten(K: Array, weights: Weights, shift: float = 0.0) -> tuple[Array, float]:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from fisherkit.canonical import NotPositiveError
+from fisherkit.progress import Meter
 from fisherkit.select import log
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]  # value and gradient
@@ -83,6 +84,7 @@ def _climb(objective: Objective, start: np.ndarray, bounds: np.ndarray, max_iter
     """L-BFGS within the bounds."""
     start = np.clip(start, bounds[:, 0], bounds[:, 1])
     seen: list[float] = []
+    meter = Meter("climbing the objective", max_iter, "steps at most")
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
         try:
@@ -100,6 +102,7 @@ def _climb(objective: Objective, start: np.ndarray, bounds: np.ndarray, max_iter
         jac=True,
         method="L-BFGS-B",
         bounds=Bounds(*bounds.T),
+        callback=lambda theta: meter.advance(),
         options={"maxiter": max_iter, "gtol": 1e-2, "ftol": 1e-7},
     )
     ending = _ending(found, bounds, max_iter)

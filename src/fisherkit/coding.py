@@ -49,6 +49,30 @@ def winners(decisions: Array) -> Array:
     return xp.argmax(decisions, axis=1)
 
 
+def narrowed(decisions: Array, dtype: Any) -> Array:
+    """Decisions in a dtype that users expect, in which the same class leads."""
+    xp = _array.namespace(decisions)
+    narrow = _array.narrowed(decisions, dtype)
+    winner = winners(decisions)
+    hidden = winners(narrow) != winner
+    if not bool(xp.any(hidden)):
+        return narrow
+    if decisions.shape[1] == 1:
+        least = xp.finfo(narrow.dtype).smallest_normal
+        return xp.where(hidden[:, None], xp.full_like(narrow, least), narrow)
+    return ahead(narrow, winner, hidden)
+
+
+def ahead(values: Array, winner: Array, rows: Array) -> Array:
+    """Values (n, c) with that of the winner a little above all others, in the ``rows`` marked."""
+    xp = _array.namespace(values)
+    own = indicators(winner, values.shape[1], values) > 0
+    top = xp.max(values, axis=1, keepdims=True)
+    least = xp.finfo(values.dtype).smallest_normal
+    above = top + xp.maximum(2 * _array.eps(values) * xp.abs(top), xp.full_like(top, least))
+    return xp.where(rows[:, None] & own, above, values)
+
+
 def indicators(index: Array, n_classes: int, reference: Array) -> Array:
     """0/1 membership (n, c)."""
     xp = _array.namespace(index)

@@ -4,7 +4,7 @@ A member j is one kernel, one width and one mu. With F_ij its exact leave-one-ou
 (codes +-1 for two classes, indicators for more) and m_i the mean code of the rows that remain when
 i is left out, its calibrated logits are
 
-    u_ij = a_j (F_ij - m_i) + b_j,     a_j in [1e-3, 1e6],  sum of b_j over the classes = 0,
+    u_ij = a_j (F_ij - m_i) + b_j,     a_j > 0,  sum of b_j over the classes = 0,
 
 where a_j and b_j minimise N_j, their mean cross-entropy (`fisherkit.likelihood`).
 Centring on m_i takes away the label of row i that the bias of a heavily regularised member betrays.
@@ -105,6 +105,7 @@ class Rung:
     unit: float
     mus: np.ndarray
     slope: np.ndarray
+    bounded: np.ndarray
     offset: np.ndarray
     loss: np.ndarray
     log_weight: np.ndarray
@@ -197,6 +198,7 @@ class Pricing:
                 unit=width.unit,
                 mus=width.mus,
                 slope=slope,
+                bounded=_array.to_numpy(found.bounded),
                 offset=offset,
                 loss=loss,
                 log_weight=log_weight,
@@ -431,9 +433,8 @@ def table(committee: Committee, kernels: Sequence[tuple[str, Kernel]]) -> np.nda
     offsets = ["offset"] if k == 1 else [f"offset_{c}" for c in range(k)]
     longest = max(len(name) for name, _ in kernels)
     numbers = ["width", "gamma", "mu", "unit", "weight", "slope", *offsets, "loo_log_loss"]
-    rows = np.empty(
-        len(committee.weights), [("kernel", f"U{longest}"), *((f, float) for f in numbers)]
-    )
+    fields = [("kernel", f"U{longest}"), *((f, float) for f in numbers), ("bounded", bool)]
+    rows = np.empty(len(committee.weights), fields)
     for part, rung in zip(_per_rung(rungs, np.arange(len(rows))), rungs, strict=True):
         name, kernel = kernels[rung.family]
         own = rows[part[0] : part[-1] + 1]
@@ -441,7 +442,8 @@ def table(committee: Committee, kernels: Sequence[tuple[str, Kernel]]) -> np.nda
         own["gamma"] = math.nan if rung.gamma is None else rung.gamma
         own["width"] = length(kernel, rung.gamma)
         own["mu"], own["unit"] = rung.mus, rung.unit
-        own["slope"], own["loo_log_loss"] = rung.slope, rung.loss
+        own["slope"], own["bounded"] = rung.slope, rung.bounded
+        own["loo_log_loss"] = rung.loss
         for field_name, offset in zip(offsets, rung.offset, strict=True):
             own[field_name] = offset
     rows["weight"] = committee.weights
@@ -457,6 +459,7 @@ class Expansion:
     gammas: tuple[float | None, ...]
     coefs: tuple[Array, ...]
 
+    @_array.quiet_overflow()
     def __call__(self, X: Array) -> Array:
         """Sum over the widths, (n, k); distances are found once."""
         blocks = self.kernel.blocks(X, self.centres, self.gammas)

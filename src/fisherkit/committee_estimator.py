@@ -12,12 +12,12 @@ from sklearn.utils import check_random_state
 
 from fisherkit import _array, coding, committee, dask_committee, streaming, validation
 from fisherkit._array import Array
-from fisherkit.calibrate import probabilities
+from fisherkit.calibrate import LOG_ODDS, probabilities
 from fisherkit.committee_rows import Asked
 from fisherkit.dask_rows import is_dask
 from fisherkit.decompose import Design
 from fisherkit.discriminant import DecisionMixin
-from fisherkit.kernel_model import PENALTIES, KernelModel, split_rows, whole
+from fisherkit.kernel_model import PENALTIES, KernelModel, rows_have_numbers, split_rows, whole
 from fisherkit.kernels import KERNELS, Gram, Kernel, feature_moments, width_of_moments, width_step
 from fisherkit.large import Plan
 from fisherkit.rows import read
@@ -79,6 +79,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         chooses their number. A log line says so and why.
     random_state : int, RandomState or None, default=None
         For random pivots and centres.
+    verbose : bool, default=False
+        Print what is being done, and how far it is, on standard error.
 
     Attributes
     ----------
@@ -86,7 +88,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     members_ : ndarray with one row for each member
         Fields kernel, width (1/sqrt(2 gamma) for rbf, 1/gamma otherwise), gamma, mu, unit
         (tr(G)/n, so that mu / unit is the relative regularisation), weight, slope, offset (or
-        offset_0, offset_1, ... for more than two classes) and loo_log_loss. For pandas:
+        offset_0, offset_1, ... for more than two classes), loo_log_loss and bounded (whether the
+        slope is at its bound: decisions that tell nothing). For pandas:
         ``DataFrame(model.members_)``.
     weights_ : (n_members,)
         Their weights; 0 for members dropped. They sum to 1 unless stacked.
@@ -103,6 +106,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         Probabilities of each training row from the members fitted without it (a Dask array after a
         fit to a Dask collection). Conditional on the
         weights and calibrations, which have seen the row; the log-loss on new rows is higher.
+    calibration_ : Slope
+        One: decisions are log-odds.
     status_ : Status
         Its value is a sentence.
 
@@ -110,7 +115,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     -----
     With F_ij the leave-one-out score of row i under member j and m_i the mean code of the rows
     that remain without it, slope a_j and offset b_j minimise the mean cross-entropy N_j of the
-    logits u_ij against Platt's targets. The members are averaged to the logits g,
+    logits u_ij against smoothed labels. The members are averaged to the logits g,
 
     .. math::
 
@@ -147,8 +152,6 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     (350, True)
     """
 
-    _slope = 1.0  # decisions are log-odds
-
     def __init__(
         self,
         kernels: Any = ("rbf", "laplacian"),
@@ -166,6 +169,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         class_weight: dict[Any, float] | str | None = None,
         max_memory: Any = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernels = kernels
         self.n_widths = n_widths
@@ -181,6 +185,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.class_weight = class_weight
         self.max_memory = max_memory
         self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def _pairwise(self) -> bool:
@@ -332,6 +337,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.effective_members_ = found.effective_members
         self.status_ = found.status
         mention(self, found.status, {committee.Status.CLASS_PRIOR})
+        self.calibration_ = LOG_ODDS
         self.intercept_ = found.intercept[0] if flat else found.intercept
         self.dual_coef_, self.basis_indices_ = {}, {}
         for part in found.parts:
@@ -352,4 +358,6 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             for expansion in self._expansions:
                 g = g + expansion(some)
             parts.append(g)
-        return xp.concat(parts, axis=0)
+        scores = xp.concat(parts, axis=0)
+        rows_have_numbers(scores, "score")
+        return scores

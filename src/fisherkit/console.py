@@ -212,8 +212,8 @@ def _rate(found: dict[str, Any]) -> str:
 class _LiveHandler(logging.Handler):
     """Shows every step on the live line of a terminal, a few times a second at most.
 
-    While a pass reads its rows, the line has a bar. Elsewhere, as in a file, each stage has a line,
-    and so has where a long one is, every half minute.
+    While a step says how far it is, the line has a bar. Elsewhere, as in a file, each stage has a
+    line, and so has where a long one is, every half minute.
     """
 
     def __init__(self, live: Progress, message: str) -> None:
@@ -238,10 +238,10 @@ class _LiveHandler(logging.Handler):
             self.title = printable(record.getMessage())
             self.live.reset(self.task, description=self.title, reading=False)
         else:
-            if read.title != self.title or read.rows < self.live.tasks[0].completed:
+            if read.title != self.title or read.done < self.live.tasks[0].completed:
                 self.title = read.title
                 self.live.reset(self.task, description=self.title, total=read.total, reading=True)
-            self.live.update(self.task, completed=read.rows)
+            self.live.update(self.task, completed=read.done)
 
 
 class _WhileReading(ProgressColumn):

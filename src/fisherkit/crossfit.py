@@ -20,10 +20,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from fisherkit.basis import choose_rows
-from fisherkit.calibrate import fit_slope
-from fisherkit.canonical import not_finite
+from fisherkit.calibrate import Slope, fit_slope
 from fisherkit.coding import winners
-from fisherkit.kernels import Distinct, Gram
+from fisherkit.kernels import Distinct, Gram, require_squares
+from fisherkit.progress import Meter
 from fisherkit.select import log
 from fisherkit.weights import Weights
 
@@ -164,8 +164,7 @@ class Sample:
     def kernel_rows(self, gamma: float | None, candidates: np.ndarray) -> np.ndarray:
         """P (L, n), a fresh array."""
         rows = self.gram.with_gamma(gamma).rows(candidates)
-        if not np.all(np.isfinite(rows)):
-            raise ValueError(not_finite("a candidate has NaN or infinity with some row"))
+        require_squares(rows)
         return rows
 
 
@@ -253,6 +252,8 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
     P = sample.kernel_rows(gamma, candidates)
     learner = learner.settle(P, sample.labels)
     parts, families = [], []
+    title = "cross-validation" if gamma is None else f"cross-validation at gamma {gamma:.4g}"
+    meter = Meter(title, len(sample.folds), "folds")
     for number, (train, test) in enumerate(sample.folds):
         inside, outside = np.flatnonzero(train > 0), np.flatnonzero(test > 0)
         # A centre is a training row's x: those of rows held out are not available.
@@ -262,6 +263,7 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
         labels = _restrict(sample.labels, inside, train[inside])
         family = learner.fit(_corner(P, own, inside), labels)
         families.append(family)
+        meter.advance()
         known = labels.counts[sample.labels.index[outside]] > 0
         parts.append((family.decisions(_corner(P, own, outside)), outside, test, number, known))
     M = max(len(family.sizes) for family in families)
@@ -329,7 +331,7 @@ class Choice:
     member: int | None
     path: np.ndarray = field(repr=False)
     chosen: int
-    slope: float
+    slope: Slope
     decisions: np.ndarray = field(repr=False)
 
 

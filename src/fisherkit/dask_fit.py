@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from fisherkit import coding, validation
 from fisherkit.blocks import SecondPass
-from fisherkit.calibrate import loo_decisions, platt_targets, slope_terms, solve_slope
+from fisherkit.calibrate import loo_decisions, slope_terms, smoothed_targets, solve_slope
 from fisherkit.dask_rows import (
     Chunk,
     DaskRows,
@@ -86,8 +86,11 @@ def _describe(y: Any, weight: Any, number: int, classifier: bool) -> Labels:
         check_classification_targets(y)
         classes, index = np.unique(y[w > 0], return_inverse=True)
         copies = dict(zip(classes.tolist(), np.bincount(index, weights=w[w > 0]), strict=True))
-    elif not np.isfinite(np.asarray(y, dtype=np.float64)).all():
-        raise ValueError(f"Input y contains NaN or infinity in chunk {number}.")
+    else:
+        values = np.asarray(y, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError(f"Input y contains NaN or infinity in chunk {number}.")
+        validation.squares(f"y in chunk {number}", values)
     outputs = None if y.ndim == 1 else y.shape[1]
     return Labels({number: len(y)}, copies, outputs, int(np.count_nonzero(w > 0)))
 
@@ -102,6 +105,8 @@ def _weights(weight: Any, n: int, number: int) -> np.ndarray:
         )
     if not np.all(np.isfinite(w)) or np.any(w < 0):
         raise ValueError(f"sample_weight is negative, NaN or infinite in chunk {number}.")
+    if np.any(w > 0):
+        validation.within_range(f"sample_weight in chunk {number}", w[w > 0])
     return w
 
 
@@ -235,15 +240,12 @@ def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     weigh = partial(_slope_terms, copies=copies, counts=counts, rule=rule, coder=coder)
     pairs = list(zip(left, decided, strict=True))
     total = _total(pairs, weigh, None)
-    slope = 1.0
-    if np.count_nonzero(total > 0) >= 2:
-        mass = float(total.sum())
-        slope = solve_slope(lambda a: _total(pairs, weigh, a) / mass)
+    slope = solve_slope(lambda a: _total(pairs, weigh, a) / float(total.sum()), total)
     validation.mention_spreads(fit.spread)
     model._store_large(fit, flat=rule.kind == "binary")
     model.classes_, model.relevance_, model.widths_ = classes, None, None
     model._set_rule(rule, counts, scatter)
-    model._set_slope(slope)
+    model._set_calibration(slope)
     model.loo_decision_ = lazy(rows, decided, rows.k, rule.kind == "binary")
     return model
 
@@ -397,7 +399,7 @@ def _slope_terms(
     if a is None:
         return weight @ indicator
     inside = decisions if left.kept is None else decisions[left.kept]
-    return slope_terms(a, inside, platt_targets(indicator, weights, copies), weight)
+    return slope_terms(a, inside, smoothed_targets(indicator, weights, copies), weight)
 
 
 def lazy(rows: DaskRows, parts: list[Any], k: int, flat: bool) -> Any:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -21,7 +22,10 @@ from fisherkit.canonical import Canonical, require_positive
 from fisherkit.kernels import Gram
 from fisherkit.weights import Weights
 
+log = logging.getLogger("fisherkit")
+
 SMALL = 500  # rows up to which the full path is cheaper than looking for low rank
+_SLOW = 3000  # rows from which one decomposition takes seconds
 _FACTOR_SHARE = 2 / 3  # of the trace to be left out; the rest is for small eigenvalues
 _LARGEST_FULL = 20_000  # rows beyond which the full path is not taken for accuracy alone
 
@@ -106,6 +110,8 @@ class Decomposer:
             if rounding is not None:
                 require_positive(gram.full(), design.weights, rounding)
             return self._from_centres(gram, rows, "full")
+        if gram.n > _SLOW:
+            log.info("decomposing the kernel matrix of %d rows", gram.n)
         K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
             K, design.weights, design.bias, rounding=rounding, shift=shift, spare=spare

@@ -9,13 +9,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from fisherkit import _array, coding, conformal, validation
 from fisherkit._array import Array
-from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
+from fisherkit.calibrate import Slope, fit_slope, loo_decisions, probabilities
 from fisherkit.dask_rows import is_dask, lazily
 from fisherkit.ridge import Residuals
+from fisherkit.select import log
 
 
 class DecisionMixin(ClassifierMixin):
-    """Classifiers whose scores are decisions; ``_slope`` takes them to probabilities."""
+    """Classifiers whose scores are decisions; ``calibration_`` takes them to probabilities."""
+
+    def _set_calibration(self, slope: Slope) -> None:
+        """From held-out decisions to probabilities; says where these did not decide the slope."""
+        self.calibration_ = slope
+        if not slope.decided:
+            log.warning("%s: %s", type(self).__name__, slope.status.value)
+
+    def _slope_in_use(self) -> float:
+        """From the decisions that users see to probabilities."""
+        return self.calibration_.value
 
     def _decisions(self, X: Any, method: str) -> tuple[Array, Any]:
         """Decisions (n, k) for each row, and the dtype in which users expect results."""
@@ -35,7 +46,7 @@ class DecisionMixin(ClassifierMixin):
         if is_dask(X):
             return lazily(self, "decision_function", X)
         decisions, dtype = self._decisions(X, "decision_function")
-        decisions = _array.cast(decisions, dtype)
+        decisions = coding.narrowed(decisions, dtype)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X: Any) -> Any:
@@ -50,7 +61,7 @@ class DecisionMixin(ClassifierMixin):
         if is_dask(X):
             return lazily(self, "predict_proba", X)
         decisions, dtype = self._decisions(X, "predict_proba")
-        return probabilities(decisions, self._slope, dtype)
+        return probabilities(decisions, self._slope_in_use(), dtype)
 
 
 class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DecisionMixin):
@@ -63,7 +74,9 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         self._set_rule(rule, counts, fit.scatter)
         self._indicator = indicator
         decisions, known = loo_decisions(fit, rule, indicator)
-        self._set_slope(fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced))
+        self._set_calibration(
+            fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced)
+        )
         return decisions
 
     def _set_rule(self, rule: coding.Rule, counts: Array, scatter: Array) -> None:
@@ -75,10 +88,6 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         self._shares = counts / _array.namespace(counts).sum(counts)
         self._n_features_out = self._axes.shape[1]
         self._rule = rule
-
-    def _set_slope(self, slope: float) -> None:
-        """From decisions to probabilities."""
-        self._loo_slope = self._slope = slope
 
     def _decide(self, scores: Array) -> Array:
         return (scores if self._matrix is None else scores @ self._matrix) + self._offset
@@ -107,7 +116,7 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         if is_dask(X):
             return lazily(self, "transform", X)
         scores, dtype = self._scores(X, "transform")
-        return _array.cast(self._coordinates(scores), dtype)
+        return _array.narrowed(self._coordinates(scores), dtype)
 
     def _coordinates(self, scores: Array) -> Array:
         """Discriminant coordinates (n, c-1) of scores (n, k)."""

@@ -81,6 +81,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         Cost of each class, multiplied with the sample weights.
     random_state : int, RandomState or None, default=None
         For random pivots and centres.
+    verbose : bool, default=False
+        Print what is being done, and how far it is, on standard error.
 
     Attributes
     ----------
@@ -101,6 +103,9 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         rows that did not choose the widths.
     loo_decision_ : (n,) or (n, n_classes)
         Decision for each training row by the model fitted without it.
+    calibration_ : Slope
+        The ``value`` of the slope that takes decisions to probabilities, and in ``status`` how it
+        was found (its value is a sentence).
     selection_ : Selection
         The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
         (its value is a sentence that says why the search ended; at a bound it is logged as a
@@ -176,6 +181,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         class_weight: dict[Any, float] | str | None = None,
         max_memory: int | str | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -195,6 +201,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         self.class_weight = class_weight
         self.max_memory = max_memory
         self.random_state = random_state
+        self.verbose = verbose
 
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
@@ -290,7 +297,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params, penalty, bias
-    regularization, cv, basis, n_components, max_memory, random_state
+    regularization, cv, basis, n_components, max_memory, random_state, verbose
         As in `KernelFisherClassifier`.
 
     Attributes
@@ -345,6 +352,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         n_components: int | None = None,
         max_memory: int | str | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -359,6 +367,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         self.n_components = n_components
         self.max_memory = max_memory
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -411,11 +420,14 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         return self._task(X, Y, None, weights, kept, groups, rounding=rounding, flat=flat)
 
     def predict(self, X: Any) -> Any:
-        """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs)."""
+        """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs).
+
+        In the precision of X, unless they overflow in it.
+        """
         if is_dask(X):
             return lazily(self, "predict", X)
         scores, dtype = self._scores(X, "predict")
-        scores = _array.cast(scores, dtype)
+        scores = _array.narrowed(scores, dtype)
         return scores[:, 0] if len(self.dual_coef_.shape) == 1 else scores
 
     def predict_interval(

@@ -45,8 +45,9 @@ _LOG_RATIOS = np.linspace(0.0, 20.0, 41)  # where the maximum over the nugget is
 _SMALLEST_GAP = 1e-100  # of s - u, which vanishes where the kernel does
 _NOT_POSITIVE = (
     "The kernel matrix plus noise is not positive definite: the kernel is not positive "
-    "semi-definite, or its values overflow. Scale the features, for example with "
-    "sklearn.preprocessing.StandardScaler."
+    "semi-definite, its values overflow, or rounding hides the noise beside them, as with very "
+    "large sample weights or as many classes as rows. Scale the features, for example with "
+    "sklearn.preprocessing.StandardScaler, and weights to a mean of one."
 )
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -119,7 +120,10 @@ def fisher(W: np.ndarray, contrasts: Contrasts) -> Profile:
     """
     N, k = contrasts.total, W.shape[0]
     nu = k * (N - 1) + 2 * (SHAPE - 1)
-    lam, V = scipy.linalg.eigh(contrasts.scatter, W)
+    try:
+        lam, V = scipy.linalg.eigh(contrasts.scatter, W)
+    except np.linalg.LinAlgError as error:
+        raise NotPositiveError(_NOT_POSITIVE) from error
     u = np.minimum(1 / lam, 1.0)
     size = 0.5 * SIDE**2 * np.sum((W @ V) ** 2, axis=0)
 

@@ -21,7 +21,7 @@ import numpy as np
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.forward import select_terms
-from fisherkit.kernels import Gram
+from fisherkit.kernels import Gram, require_squares
 from fisherkit.weights import Weights
 
 _CANDIDATES = 4  # for each centre
@@ -59,6 +59,7 @@ def choose_rows(
         rows = np.flatnonzero(distinct.like(drawn))  # with all their copies
     share = float(v[rows].sum() / v.sum())
     P = _columns(gram, candidates, rows, _frequency(weights, candidates), penalty, share * mu)
+    require_squares(P)
     path = select_terms(
         P,
         np.asarray(_array.to_numpy(Y), dtype=np.float64)[rows],

@@ -14,18 +14,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fisherkit import _array, coding, streaming, validation
+from fisherkit import _array, coding, progress, streaming, validation
 from fisherkit._array import Array
 from fisherkit.basis import BASES
-from fisherkit.canonical import not_finite
 from fisherkit.conformal import BLOCK, Reach
 from fisherkit.criteria import Criterion, HeldOut
 from fisherkit.decompose import Decomposer, Design
-from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, scale_gamma
+from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, not_finite, scale_gamma
 from fisherkit.large import LargeFit, Plan, Request, memory_budget, plan
 from fisherkit.ridge import Ridge, RidgePath
 from fisherkit.rows import read
-from fisherkit.select import AT_BOUNDS, log, mention
+from fisherkit.select import AT_BOUNDS, Selection, log, mention
 from fisherkit.tune import Problem, Tuned, accurate_path, tune
 from fisherkit.weights import Weights
 
@@ -71,14 +70,14 @@ class Task:
             decomposer=decomposer,
         )
 
-    def settled(self, tuned: Tuned) -> Task:
+    def settled(self, selection: Selection, centres: np.ndarray) -> Task:
         """The task with the hyper-parameters found, and without what only finding them needed."""
-        problem, selection = self.problem, tuned.selection
+        problem = self.problem
         gram = problem.design.gram
         kernel = replace(gram.kernel, gamma=selection.gamma)
         design = replace(problem.design, gram=Gram(gram.X, kernel, gram.rounding))
         if design.basis == "greedy":
-            design = replace(design, basis="given", rows=tuned.centres)
+            design = replace(design, basis="given", rows=centres)
         held_out = HeldOut.leave_one_out(problem.Y, design.weights, balanced=False)
         return replace(
             self,
@@ -91,13 +90,18 @@ class Task:
 
 
 def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A fit that fails or is interrupted leaves the estimator as it was: no half of a model."""
+    """A fit that fails or is interrupted leaves the estimator as it was: no half of a model.
+
+    It prints its progress if the estimator is ``verbose``.
+    """
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
+        verbose = validation.flag("verbose", self.verbose)
         try:
-            return fit(self, *args, **kwargs)
+            with progress.printed(verbose):
+                return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
@@ -265,6 +269,7 @@ class KernelModel(BaseEstimator):
     def _store(self, task: Task, tuned: Tuned) -> None:
         """Fitted attributes of f."""
         gram, ridge = task.problem.design.gram, tuned.ridge
+        require_finite_model(ridge.coef, ridge.intercept)
         xp = _array.namespace(gram.X)
         centres = _array.indices(tuned.centres, gram.X)
         self.gamma_: Any = tuned.selection.gamma
@@ -280,11 +285,12 @@ class KernelModel(BaseEstimator):
             self._centres = xp.take(gram.X, centres, axis=0)
         self.dual_coef_ = ridge.coef[:, 0] if task.flat else ridge.coef.T
         self.intercept_ = ridge.intercept[0] if task.flat else ridge.intercept
-        self._training: Any = task.settled(tuned)
+        self._training: Any = task.settled(tuned.selection, tuned.centres)
         self._training_features: Any = gram.X  # what the fitted kernel compares new rows with
 
     def _store_large(self, fit: LargeFit, *, flat: bool) -> None:
         """Fitted attributes of f, of a fit that memory does not hold the usual way."""
+        require_finite_model(fit.coef, fit.intercept)
         self.gamma_ = fit.kernel.gamma
         self.regularization_ = fit.selection.mu
         self.selection_ = fit.selection
@@ -295,6 +301,15 @@ class KernelModel(BaseEstimator):
         self.dual_coef_ = fit.coef[:, 0] if flat else fit.coef.T
         self.intercept_ = fit.intercept[0] if flat else fit.intercept
         self._training = self._training_features = None
+
+    def _keep_rows(self, task: Task, fit: LargeFit) -> None:
+        """What label sets, audits and the like need, of a fit by sums whose rows memory holds."""
+        design = task.problem.design
+        rows = np.searchsorted(task.kept, _array.to_numpy(self.basis_indices_))
+        design = replace(design, basis="given", n_components=len(rows), rows=rows)
+        task = replace(task, problem=replace(task.problem, design=design))
+        self._training = task.settled(fit.selection, rows)
+        self._training_features = design.gram.X
 
     def _plan(self, X: Any) -> Plan:
         """Whether memory holds the fit, and what to do where it does not."""
@@ -309,6 +324,8 @@ class KernelModel(BaseEstimator):
         basis, m, rows = self._basis(np.arange(n), n)
         m = len(rows) if rows is not None else m
         chosen = plan(n, d, streaming.copied_itemsize(X), basis, m, memory, self._row_numbers())
+        if chosen.held and not streaming.by_sums(self, X):
+            return in_memory
         if chosen.streamed:
             streaming.require_streamable(self, chosen.reason)
         return chosen
@@ -411,6 +428,7 @@ class KernelModel(BaseEstimator):
         X = validate_data(self, X, reset=False, accept_sparse=sparse, dtype=float_dtypes(X))
         return self._raw_scores(X), X.dtype
 
+    @_array.quiet_overflow()
     def _raw_scores(self, X: Array) -> Array:
         """f(x) for validated rows, in row blocks."""
         xp = _array.namespace(self.dual_coef_)
@@ -430,9 +448,7 @@ class KernelModel(BaseEstimator):
                 K = self._fitted_kernel.block(some, self._centres)
             parts.append(K @ coef)
         scores = xp.concat(parts, axis=0) + xp.reshape(self.intercept_, (1, -1))
-        if not bool(xp.all(xp.isfinite(scores))):
-            bad = _array.to_numpy(xp.any(~xp.isfinite(scores), axis=1))
-            raise ValueError(not_finite(f"row {int(np.flatnonzero(bad)[0])} of X has no score"))
+        rows_have_numbers(scores, "score")
         return scores
 
     def _check_namespace(self, X: Any, method: str) -> None:
@@ -446,6 +462,25 @@ class KernelModel(BaseEstimator):
                 "and the same device as those passed to fit(). Array namespaces used during fit "
                 f"({names[0]}) and {method} ({names[1]}) differ."
             )
+
+
+def require_finite_model(coef: Array, intercept: Array) -> None:
+    """Refuse coefficients that overflow: the model would predict nothing."""
+    xp = _array.namespace(coef)
+    if not (bool(xp.all(xp.isfinite(coef))) and bool(xp.all(xp.isfinite(intercept)))):
+        raise ValueError(
+            "The coefficients of the model overflow: targets or weights are too large for kernel "
+            "values as small as these. Scale X and y, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+
+
+def rows_have_numbers(values: Array, name: str) -> None:
+    """Refuse rows of X for which the model has no finite values (n, k)."""
+    xp = _array.namespace(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        bad = _array.to_numpy(xp.any(~xp.isfinite(values), axis=1))
+        raise ValueError(not_finite(f"row {int(np.flatnonzero(bad)[0])} of X has no {name}"))
 
 
 def float_dtypes(X: Any) -> Any:

@@ -31,6 +31,8 @@ _STATIONARY = frozenset({"rbf", "laplacian"})
 _KEEP_ROWS = 2048
 _KEEP_NUMBERS = 1 << 22  # in the rows up to which what distances need of them is kept
 
+LARGEST = 1e153  # number whose square is one
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -82,6 +84,7 @@ class Kernel:
         }
         return {key: value for key, (value, users) in named.items() if self.name in users}
 
+    @_array.quiet_overflow()
     def block(self, X: Array, Y: Array) -> Array:
         """Kernel values between rows of X (n, d) and rows of Y (m, d); a fresh (n, m) array.
 
@@ -130,6 +133,7 @@ class Kernel:
         distances *= -self.gamma
         return distances
 
+    @_array.quiet_overflow()
     def diagonal(self, X: Array) -> Array:
         """Values k(x, x) for the rows of X; (n,)."""
         xp = _array.namespace(X)
@@ -310,6 +314,7 @@ class Gram:
             return xp.take(self.X, rows, axis=1)
         return self.kernel.block(self.X, xp.take(self.X, rows, axis=0))
 
+    @_array.quiet_overflow()
     def rows(self, rows: Array, columns: Array | None = None) -> Array:
         """K[rows, :], (m, n), in C order; or K[rows, columns].
 
@@ -356,6 +361,7 @@ class Gram:
         """K[rows, rows], (m, m)."""
         return self.between(rows, rows)
 
+    @_array.quiet_overflow()
     def full(self) -> Array:
         """K, a fresh (n, n) array that the caller may overwrite; O(n^2 d) once, O(n^2) again."""
         if self.kernel.precomputed:
@@ -364,6 +370,7 @@ class Gram:
             return self.kernel.block(self.X, self.X)
         return _array.exp_in_place(self._exponent())
 
+    @_array.quiet_overflow()
     def shifted(self) -> tuple[Array, float]:
         """K - shift and the shift: 1 for rbf and laplacian, where wide kernels gain digits.
 
@@ -493,3 +500,24 @@ def repeated_columns(K: np.ndarray, equal: float) -> np.ndarray:
     A, B = K[:, repeated], K[:, twin[repeated]]
     repeated[repeated] = np.abs(A - B).max(axis=0) <= equal * np.abs(B).max(axis=0)
     return repeated
+
+
+def not_finite(seen: str) -> str:
+    """What to say of kernel values that are not finite."""
+    return (
+        f"The kernel values are not finite: {seen}. They overflow, as polynomials of large "
+        "features do, or are not defined, as a fractional power of a negative number. Scale the "
+        "features, for example with sklearn.preprocessing.StandardScaler, or change the kernel."
+    )
+
+
+def require_squares(values: np.ndarray) -> None:
+    """Refuse kernel values that are not finite, or whose squares are not."""
+    if not np.all(np.isfinite(values)):
+        raise ValueError(not_finite("a candidate has NaN or infinity with some row"))
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(
+            f"The kernel has values of size {largest:.3g}, whose squares overflow. Scale the "
+            "features, for example with sklearn.preprocessing.StandardScaler."
+        )

@@ -40,6 +40,8 @@ _DEFAULT_SHARE = 0.5  # of the free memory
 _FULL_COPIES = 3  # of K that the exact path holds at a time
 _THIN_COPIES = 5  # of the features that a path on centres, or on a low-rank factor, holds at a time
 _AUTO_CENTRES = (1000, 4000)
+_TALL = 8  # rows for each centre from which sums over blocks take a fraction of the time
+_LEAST_SUMS = 1 << 22  # numbers of the features from which that matters
 _LEAST_RANK = 50  # below which trying the low-rank path is not worth it
 _UNITS = {"B": 0, "KB": 1, "MB": 2, "GB": 3, "TB": 4}
 
@@ -68,7 +70,8 @@ def memory_budget(value: Any, reference: Array) -> int:
 class Plan:
     """Whether rows are read in blocks; with how many centres, found how, and why.
 
-    With ``max_rank``, only if the kernel matrix has no factor of that rank.
+    With ``max_rank``, only if the kernel matrix has no factor of that rank. With ``held``, memory
+    holds the fit, and sums over blocks merely take less of it, and less time.
     """
 
     streamed: bool
@@ -77,6 +80,7 @@ class Plan:
     reason: str
     max_rank: int | None = None
     why: str = ""
+    held: bool = False
 
 
 def plan(
@@ -102,7 +106,13 @@ def plan(
         need = copy + 8 * _THIN_COPIES * n * m
         need += 8 * greedy.numbers(m, n) if basis == "greedy" else 0
         if need <= memory:
-            return Plan(False, basis, m, "")
+            if basis == "greedy" or n < _TALL * m or n * m < _LEAST_SUMS:
+                return Plan(False, basis, m, "")
+            reason = (
+                f"{n} rows with {m} centres: sums over blocks of rows take a fraction of the time "
+                "and memory of a decomposition of all rows"
+            )
+            return Plan(True, basis, m, reason, held=True)
         require_greedy(basis, n, m, memory)
         why = f"{n} rows with {m} centres take about {_size(need)} of memory"
     why += f", max_memory is {_size(memory)}"

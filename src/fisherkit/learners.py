@@ -102,7 +102,7 @@ class ForwardLearner:
 
     def settle(self, P: np.ndarray, labels: Labels) -> ForwardLearner:
         """Fix the small penalty of each term, in units of the largest kernel value squared."""
-        return replace(self, ridge=_RIDGE * float(np.max(np.abs(P))) ** 2)
+        return replace(self, ridge=_RIDGE * float(np.max(P * P, initial=0.0)))
 
     def run(self, P: np.ndarray, labels: Labels) -> forward.ForwardPath:
         assert self.ridge is not None

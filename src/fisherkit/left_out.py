@@ -74,10 +74,10 @@ def left_out_logits(model: Any) -> np.ndarray:
         log_p = np.log(np.maximum(_array.to_numpy(model.loo_proba_), smallest))
         return log_p[:, 1:] - log_p[:, :1] if log_p.shape[1] == 2 else log_p
     if isinstance(model, ExpansionMixin):
-        decisions, slope = model.cv_decision_, model._slope
+        decisions, slope = model.cv_decision_, model.calibration_
     else:
-        decisions, slope = _array.to_numpy(model.loo_decision_), model._loo_slope
-    return slope * decisions.reshape(len(decisions), -1)
+        decisions, slope = _array.to_numpy(model.loo_decision_), model.calibration_
+    return slope.value * decisions.reshape(len(decisions), -1)
 
 
 def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
@@ -100,7 +100,7 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
             continue
         decisions, known = loo_decisions(path.at(float(mu)), task.rule, task.indicator)
         slope = fit_slope(decisions, known, task.indicator, weights, balanced=task.rule.balanced)
-        logits.append(slope * _array.to_numpy(decisions))
+        logits.append(slope.value * _array.to_numpy(decisions))
     ridge = path.at(model.regularization_)
     return LeftOutPath(mus, chosen, np.stack(logits, axis=2), _coordinates(model, ridge), ridge)
 

@@ -1,13 +1,14 @@
 """The cross-entropy of many models' logits at once: calibration of each, stacking of all.
 
-With logits u and Platt's targets t, and rows weighted by shares that sum to one,
+With logits u, smoothed targets t (`fisherkit.calibrate`) and rows weighted by shares of sum one,
 
     N = mean_i [ log(1 + e^u) - t u ]                      two classes, one logit
     N = mean_i [ log sum_k e^u_k - sum_k t_k u_k ]         more, one logit for each
 
-Calibration fits u = a z + b to centred scores z, with a in [1e-3, 1e6] and the sum of b over the
-classes zero. Two classes written as indicators have scores (1 +- f)/2, so that their logits differ
-by a z + (b_2 - b_1): the second formula then gives the first, slope for slope.
+Calibration fits u = a z + b to centred scores z, with a > 0 within bounds relative to the spread
+of the scores, and the sum of b over the classes zero. Two classes written as indicators have
+scores (1 +- f)/2, so that their logits differ by a z + (b_2 - b_1): the second formula then gives
+the first, slope for slope.
 
 Newton steps need sums over the rows only. `calibrate` and `stack` get them from a function
 ``total(terms, ...)``, so that rows may be in one array, in blocks or on other machines (`Parts`).
@@ -26,7 +27,7 @@ import numpy as np
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.calibrate import SLOPE_BOUNDS, platt_targets
+from fisherkit.calibrate import SLOPE_BOUNDS, smoothed_targets
 from fisherkit.weights import Weights
 
 _SHRINK = 0.05  # of stacked weights towards the average
@@ -42,19 +43,23 @@ _NATS = 2.0
 
 @dataclass(frozen=True)
 class Calibration:
-    """Slopes a (q,), offsets b (k, q) and cross-entropies N (q,) of q members."""
+    """Slopes a (q,), offsets b (k, q) and cross-entropies N (q,) of q members.
+
+    ``bounded`` (q,) says where a bound decided the slope.
+    """
 
     slope: Array
     offset: Array
     loss: Array
+    bounded: Array
 
 
 @dataclass(frozen=True)
 class Likelihood:
     """The cross-entropy of logits (n, k, q): k = 1 for two classes, otherwise one for each.
 
-    ``target`` (n, k) are Platt's, ``share`` (n,) the weights of the rows, which sum to one over all
-    of them, and ``total`` is l.
+    ``target`` (n, k) are smoothed labels, ``share`` (n,) the weights of the rows, which sum to one
+    over all of them, and ``total`` is l.
     """
 
     target: Array
@@ -66,7 +71,7 @@ class Likelihood:
         """Rows that are part of a larger set come with the weights of its ``classes``: copies of
         all rows of a class as the frequency, and their cost."""
         copies = None if classes is None else classes.frequency
-        target = platt_targets(indicator, weights, copies)
+        target = smoothed_targets(indicator, weights, copies)
         target = target[:, 1:] if target.shape[1] == 2 else target
         everything = weights if classes is None else classes
         return cls(target, weights.v / everything.mass, everything.total)
@@ -95,7 +100,8 @@ class Likelihood:
         t = self.target
         prior = float(self.loss((self.prior[None, :] + 0 * t)[:, :, None])[0])
         t = xp.concat([t, 1 - t], axis=1) if t.shape[1] == 1 else t
-        perfect = -float(self.share @ xp.sum(t * xp.log(t), axis=1))
+        least = xp.finfo(t.dtype).smallest_normal  # 0 log 0 is 0
+        perfect = -float(self.share @ xp.sum(t * xp.log(xp.clip(t, least, None)), axis=1))
         gain, most = self.total * (prior - best), self.total * (prior - perfect)
         return gain < min(_NATS, 0.5 * most)
 
@@ -171,7 +177,9 @@ def calibrate(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration:
     *fixed, square = parts.total(_score_sums, [scores])
     xp = _array.namespace(square)
     ones = xp.ones_like(square)
-    theta = xp.concat([SLOPE_BOUNDS[0] * ones[None, :], prior[:, None] * ones], axis=0)
+    spread = xp.where(square > 0, xp.sqrt(square), ones)
+    lower, upper = (bound / spread for bound in SLOPE_BOUNDS)
+    theta = xp.concat([lower[None, :], prior[:, None] * ones], axis=0)
     # Saturated logits have no curvature, nor have scores that are all zero.
     damping = xp.concat(
         [xp.where(square > 0, _DAMPING * square, ones)[None, :], 0 * theta[1:, :] + _DAMPING],
@@ -185,14 +193,15 @@ def calibrate(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration:
             parts.total(_logit_sums, [scores], trial), trial, *fixed
         )
         better = (new <= value) | (decrement <= _CERTAIN)
-        fresh, longest, promise = _bounded_step(trial, gradient, hessian + damping)
+        fresh, longest, promise = _bounded_step(trial, gradient, hessian + damping, lower, upper)
         theta, value = xp.where(better, trial, theta), xp.where(better, new, value)
         step, length = xp.where(better, fresh, step), xp.where(better, longest, 0.5 * length)
         decrement = xp.where(better, promise, decrement)
         if bool(xp.all(decrement <= _CONVERGED)):
             break
     theta = theta + length * step
-    return Calibration(theta[0, :], theta[1:, :], value)
+    a = theta[0, :]
+    return Calibration(a, theta[1:, :], value, _at(a, lower) | _at(a, upper))
 
 
 def _score_sums(rows: Likelihood, arrays: Sequence[Array]) -> tuple[Array, ...]:
@@ -251,7 +260,8 @@ def stack(parts: Parts, columns: Sequence[Any], omega: Array, k: int) -> tuple[A
     pull = _array.like(2 * _SHRINK * (np.arange(q + k) < q), omega)
     ridge = np.zeros((q + k, q + k))
     ridge[q:, q:] = k > 1  # as in `_derivatives`
-    ridge = _array.like(ridge + np.diag(_array.to_numpy(pull)), omega)
+    ridge = ridge + np.diag(_array.to_numpy(pull)) + _DAMPING * np.eye(q + k)
+    ridge = _array.like(ridge, omega)
     home = xp.concat([omega, _array.zeros((k,), omega)], axis=0)
     bounded = pull > 0
 
@@ -326,18 +336,21 @@ def _log_normaliser(U: Array) -> tuple[Array, Array]:
     return (xp.log(total) + top)[:, 0, :], mass / total
 
 
-def _bounded_step(theta: Array, gradient: Array, hessian: Array) -> tuple[Array, Array, Array]:
+def _at(a: Array, bound: Array) -> Array:
+    return _array.namespace(a).abs(a - bound) <= 1e-9 * bound
+
+
+def _bounded_step(
+    theta: Array, gradient: Array, hessian: Array, lower: Array, upper: Array
+) -> tuple[Array, Array, Array]:
     """Newton steps (1 + k, q), how far they may go before a leaves its bounds, and g'H^-1 g."""
     xp = _array.namespace(theta)
-    lower, upper = SLOPE_BOUNDS
     a = theta[0, :]
     g = gradient.T[:, :, None]
     full = -xp.linalg.solve(hessian, g)[:, :, 0].T
     alone = -xp.linalg.solve(hessian[:, 1:, 1:], g[:, 1:, :])[:, :, 0].T
     alone = xp.concat([xp.zeros_like(a)[None, :], alone], axis=0)
-    outward = ((a <= lower * (1 + 1e-9)) & (full[0, :] < 0)) | (
-        (a >= upper * (1 - 1e-9)) & (full[0, :] > 0)
-    )
+    outward = (_at(a, lower) & (full[0, :] < 0)) | (_at(a, upper) & (full[0, :] > 0))
     step = xp.where(outward, alone, full)
     move = step[0, :]
     room = xp.where(move < 0, lower - a, upper - a)

@@ -28,7 +28,7 @@ import skops.io
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
-from fisherkit import climb, committee, select
+from fisherkit import calibrate, climb, committee, select
 
 __all__ = ["ModelFile", "ModelFileError", "VersionWarning", "load", "read_metadata", "save"]
 
@@ -42,10 +42,12 @@ _ENUMS = {
     "select.Status": select.Status,
     "committee.Status": committee.Status,
     "climb.Ending": climb.Ending,
+    "calibrate.Status": calibrate.Status,
 }
 _OURS = (
     "bayes.Sample",
     "bayes_estimator.BayesianFisherClassifier",
+    "calibrate.Slope",
     "climb.Climb",
     "coding.Rule",
     "committee.Expansion",

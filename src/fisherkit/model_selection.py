@@ -137,7 +137,7 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
     indicator = xp.take(task.indicator, rest, axis=0)
     loo, known = loo_decisions(inner, task.rule, indicator)
     slope = fit_slope(loo, known, indicator, inner.weights, balanced=task.rule.balanced)
-    return probabilities(decisions, slope)
+    return probabilities(decisions, slope.value)
 
 
 def permutation_test_score(

@@ -256,10 +256,10 @@ def _answers(graph: Graph, model: Any, decisions: str) -> None:
     if n_classes == 2:
         positive = graph.add("Greater", decisions, graph.constant(0.0))
         winner = graph.add("Cast", positive, to=7)  # to 64-bit integers
-        logits = graph.matmul(decisions, np.array([[-0.5, 0.5]]) * model._slope)
+        logits = graph.matmul(decisions, np.array([[-0.5, 0.5]]) * model._slope_in_use())
     else:
         winner = graph.add("ArgMax", decisions, axis=1, keepdims=1)
-        logits = graph.times(decisions, model._slope)
+        logits = graph.times(decisions, model._slope_in_use())
     kind = {"f": "number", "b": "truth", "i": "integer", "u": "integer"}.get(
         classes.dtype.kind, "text"
     )

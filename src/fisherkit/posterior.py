@@ -19,10 +19,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.evidence import SIDE, Contrasts, ThinMoments, fisher, solve_dense
+
+_ROUNDING = 4 * np.finfo(np.float64).eps
 
 
 def _averager(contrasts: Contrasts, indicator: Array) -> Array:
@@ -129,37 +132,39 @@ class Posterior:
         """Class centres (c, c-1): a regular simplex about the origin."""
         return self.contrasts.E * (SIDE / math.sqrt(2))
 
-    def _precision(self) -> tuple[np.ndarray, np.ndarray]:
-        """W^-1 and C^-1."""
-        inverse = np.linalg.inv(self.moments.W)
-        return inverse, np.linalg.inv(self.ratio * inverse - np.linalg.inv(self.contrasts.scatter))
+    def _precision(self) -> np.ndarray:
+        """W^-1 C^-1 W^-1 = V diag(s - u)^-1 V' as in `fisher`; nothing where s - u is rounding,
+        along directions of which the kernel says nothing."""
+        lam, V = scipy.linalg.eigh(self.contrasts.scatter, self.moments.W)
+        gap = self.ratio - np.minimum(1 / lam, 1.0)
+        seen = gap > _ROUNDING * len(gap) * self.ratio
+        return (V[:, seen] / gap[seen]) @ V[:, seen].T
 
     def mean(self, k: Array) -> Array:
         """(n*, c-1) for kernel values k (n*, m)."""
-        W_inverse, C_inverse = self._precision()
         projection = self.moments.projection(k, 1 - 1 / self.ratio)
-        turn = (self.ratio * SIDE / math.sqrt(2)) * (W_inverse @ C_inverse)
+        turn = (self.ratio * SIDE / math.sqrt(2)) * (self._precision() @ self.moments.W)
         return projection @ _array.like(turn, projection)
 
     def variance(self, k: Array, prior: Array) -> Array:
         """(n*,), of every coordinate alike, for kernel values k (n*, m) and k(x, x) (n*,)."""
         xp = _array.namespace(k)
-        W_inverse, C_inverse = self._precision()
         share = 1 - 1 / self.ratio
         projection = self.moments.projection(k, share)
-        centre = self.ratio * (W_inverse @ C_inverse @ W_inverse)
+        centre = self.ratio * self._precision()
         rest = self.moments.remainder(k, prior, share) - _quadratic(projection, centre)
         return (self.ratio / self.beta) * xp.clip(rest, 0.0, None)
 
     def log_odds(self, mean: Array, variance: Array) -> Array:
-        """Decisions of the noise model: (n*, 1) log odds of two classes, (n*, c) log densities.
+        """Decisions of the noise model: log odds (n*, 1) of two classes, log densities (n*, c).
 
         Class q has the density N(centre_q, 1/beta + nugget + variance) and its share of the rows.
+        Densities are relative to that at the mean: no square of a row far away is ever taken.
         """
         xp = _array.namespace(mean)
         centres = _array.like(self.centres, mean)
-        gaps = xp.sum((mean[:, None, :] - centres[None, :, :]) ** 2, axis=2)
+        nearness = mean @ centres.T - 0.5 * xp.sum(centres**2, axis=1)[None, :]
         noise = self.ratio / self.beta + variance
         prior = _array.like(np.log(self.contrasts.counts / self.contrasts.total), mean)
-        values = prior[None, :] - 0.5 * gaps / noise[:, None]
+        values = prior[None, :] + nearness / noise[:, None]
         return values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values

@@ -24,7 +24,7 @@ from fisherkit.report_blocks import (
 from fisherkit.report_quality import METHODS
 from fisherkit.report_scores import stratified
 from fisherkit.sparse_estimators import ExpansionMixin
-from fisherkit.terminal import spent
+from fisherkit.terminal import counted, spent
 from fisherkit.training import Training
 
 KERNELS = {
@@ -90,13 +90,27 @@ def _settings(model: Any) -> list[list[Any]]:
             ["Members", f"{len(model.members_):,} priced, {used:,} in use"],
             ["Effective members", f"{model.effective_members_:.3g}"],
             ["Combination", model.combine],
+            *_members_at_a_bound(model),
             ["Why the search ended", model.status_.value],
         ]
     elif isinstance(model, ExpansionMixin):
         if hasattr(model, "rho_"):
             rows.append(["Penalty", f"rho {model.rho_:.4g}, q {model.q:g}"])
         rows.append(["Kernels retained", f"{model.n_terms_:,}"])
+    if not model.calibration_.decided:
+        rows.append(["Probabilities", model.calibration_.status.value])
     return rows
+
+
+def _members_at_a_bound(model: FisherCommitteeClassifier) -> list[list[Any]]:
+    """A line on members whose slope a bound decided, if they have any weight."""
+    bounded = model.members_[model.members_["bounded"]]
+    weight = float(np.sum(bounded["weight"]))
+    if weight == 0:
+        return []
+    members = counted(int(np.sum(bounded["weight"] > 0)), "member")
+    words = f"{members}, {percent(weight)} of the weight: left-out rows gave them no slope inside"
+    return [["Slope at a bound", f"{words} the bounds"]]
 
 
 def _search(model: Any) -> list[Block]:

@@ -197,6 +197,7 @@ class RidgePath:
             self.Y, form.weights, diag, BY, scatter, resolvent, coef[:, :, 0], intercept[:, 0]
         )
 
+    @_array.quiet_overflow()
     def coefficients(self, mus: Sequence[float]) -> tuple[Array, Array]:
         """Coefficients of the centres (m, k, p) and biases (k, p) at p values of mu; O(n r k p)."""
         xp = _array.namespace(self.Y)
@@ -304,6 +305,7 @@ class RidgePath:
         return joined[:, :, 0], joined[:, :, 1], joined[:, :, 2]
 
 
+@_array.quiet_overflow()
 def solve(
     K: Array, Y: Array, weights: Weights, *, bias: str, penalty: str, mu: float
 ) -> tuple[Ridge, float] | None:

@@ -27,6 +27,7 @@ log = logging.getLogger("fisherkit")
 GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
 _LAST_STEP = 3e-8
+_FARTHEST_POLISH = math.log(4.0)  # two steps of the grid
 _BEYOND = 0.01  # of the way from a kink to the far end: so that both ends move
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
@@ -187,12 +188,13 @@ def polish(
     """Where a slope that costs much vanishes, near x; it was last asked for there.
 
     Newton steps with the curvature that is known, then with that of the last two slopes. ``None``
-    where there is no slope, no minimum, or no end after ``max_iter`` of them.
+    where there is no slope, no minimum, or no end after ``max_iter`` of them, or where a step goes
+    so far that x cannot have been near it.
     """
     before: tuple[float, float] | None = None
     for _ in range(max_iter):
         here = slope(x)
-        if here is None:
+        if here is None or not math.isfinite(here):
             return None
         if before is not None and before[0] != x:
             curvature = (here - before[1]) / (x - before[0])
@@ -200,6 +202,8 @@ def polish(
             return None
         if abs(here) <= _LAST_STEP * curvature:
             return x
+        if abs(here) > _FARTHEST_POLISH * curvature:
+            return None
         before = x, here
         x -= here / curvature
     return None

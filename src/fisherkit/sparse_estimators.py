@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from fisherkit import crossfit, forward, validation
 from fisherkit.crossfit import Choice, Family, Labels, Sample
 from fisherkit.discriminant import DecisionMixin
-from fisherkit.kernel_model import THRESHOLDS, KernelModel, split_rows
+from fisherkit.kernel_model import THRESHOLDS, KernelModel, split_rows, whole
 from fisherkit.kernels import Gram, reference_width, width_step
 from fisherkit.learners import ForwardLearner, LqLearner
 
@@ -114,8 +114,7 @@ class ExpansionMixin(ClassifierMixin):
         gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
         frequency = sample.labels.weights.frequency
         if gamma is None:
-            rng = np.random.RandomState(sample.seed)
-            gamma = self._thumb_gamma(X, frequency, kernel, rng)
+            gamma = self._thumb_gamma(X, frequency, kernel, sample.seed)
         if gamma is not None:
             return [gamma]
         reference, step = reference_width(X, frequency, kernel), width_step(kernel)
@@ -151,7 +150,7 @@ class ExpansionMixin(ClassifierMixin):
         self.dual_coef_ = coef[:, 0] if flat else coef.T
         self.intercept_ = family.intercept[member][0] if flat else family.intercept[member]
         self.cv_error_ = float(choice.path["cv_error"][choice.chosen])
-        self._slope = choice.slope
+        self._set_calibration(choice.slope)
         self._fitted_kernel = replace(sample.gram.kernel, gamma=choice.gamma)
         self._centres = None
         if not sample.gram.kernel.precomputed:
@@ -202,6 +201,8 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Cost of each class, multiplied with the sample weights.
     random_state : int, RandomState or None, default=None
         For the choice of candidates.
+    verbose : bool, default=False
+        Print what is being done, and how far it is, on standard error.
 
     Attributes
     ----------
@@ -222,6 +223,8 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     cv_decision_ : (n,) or (n, n_classes)
         Decision of the choice for each training row by the folds without it (their mean if there
         are several); NaN for rows that no fold tests, or of weight 0.
+    calibration_ : Slope
+        As in `KernelFisherClassifier`, from `cv_decision_`.
 
     Notes
     -----
@@ -276,6 +279,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         n_candidates: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.q = q
@@ -293,7 +297,9 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.n_candidates = n_candidates
         self.class_weight = class_weight
         self.random_state = random_state
+        self.verbose = verbose
 
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose rho and the kernel width by cross-validation, and fit.
 
@@ -366,12 +372,13 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     select : {"error", "sparsest"}, default="error"
         The smallest cross-validated error, or the fewest terms within one standard error of it:
         among widths and sizes for "err", among widths otherwise.
-    threshold, basis, n_candidates, class_weight, random_state
+    threshold, basis, n_candidates, class_weight, random_state, verbose
         As in `SparseFisherClassifier`.
 
     Attributes
     ----------
     classes_, dual_coef_, intercept_, basis_indices_, n_terms_, gamma_, cv_error_, cv_decision_
+    calibration_
         As in `SparseFisherClassifier`.
     path_ : ndarray with fields gamma, n_terms, cv_error, cv_se, stopped
         Every size of every width, and for each width the model where each fold stopped by itself
@@ -433,6 +440,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         n_candidates: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.criterion = criterion
@@ -450,7 +458,9 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.n_candidates = n_candidates
         self.class_weight = class_weight
         self.random_state = random_state
+        self.verbose = verbose
 
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose the kernel width by cross-validation, and select terms.
 

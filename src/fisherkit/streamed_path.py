@@ -68,7 +68,7 @@ def streamed_path(model: KernelFisherClassifier, X: Any, y: Any, rows: np.ndarra
             continue
         decisions, known = loo_decisions(found, rule, shown, counts)
         slope = fit_slope(decisions, known, shown, own, balanced=rule.balanced)
-        logits.append(slope * _array.to_numpy(decisions))
+        logits.append(slope.value * _array.to_numpy(decisions))
     coordinates = _array.to_numpy(model._coordinates(scores))
     return LeftOutPath(mus, chosen, np.stack(logits, axis=2), coordinates, None)
 

@@ -41,6 +41,12 @@ def dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else X
 
 
+def by_sums(model: Any, X: Any) -> bool:
+    """Whether a fit that memory holds can be had from sums over blocks of rows as well."""
+    plain = getattr(model, "cv", None) is None and not callable(getattr(model, "criterion", None))
+    return plain and str(getattr(X, "dtype", "")) != "object"
+
+
 def require_streamable(model: Any, reason: str) -> None:
     """Refuse what needs every row at once, before any row is read."""
     criterion = getattr(model, "criterion", "press")
@@ -137,7 +143,10 @@ def fit_classifier(model: Any, plan: Plan, X: Any, y: Any, sample_weight: Any) -
     if len(data.kept) < X.shape[0]:
         index = _array.namespace(index).take(index, _array.indices(data.kept, index), axis=0)
     decisions = model._calibrate(residuals, rule, coding.indicators(index, n_classes, reference))
-    model._indicator = None  # only sets of labels need it, and they need all rows in memory
+    if plan.held:
+        model._keep_rows(model._prepare(dense(X), y, sample_weight), fit)
+    else:
+        model._indicator = None  # only sets of labels need it, and they need all rows in memory
     absent = _dropped(X, data.kept)
     if absent is not None:
         decisions = interleave(decisions, model._decide(model._raw_scores(absent)), data.kept)
@@ -152,10 +161,13 @@ def fit_regressor(model: Any, plan: Plan, X: Any, y: Any, sample_weight: Any) ->
     frequency, kept = frequencies(X, sample_weight, reference)
     xp = _array.namespace(reference)
     Y = xp.reshape(y, (y.shape[0], -1))
+    validation.targets(Y)
     flat = len(y.shape) == 1
     weights = Weights(frequency, xp.ones_like(frequency))
     fit, residuals = _fit_local(model, model._request(plan), X, Y, weights)
     model._store_large(fit, flat=flat)
+    if plan.held:
+        model._keep_rows(model._prepare(dense(X), y, sample_weight), fit)
     prediction = residuals.Y - residuals.leave_one_out()
     absent = _dropped(X, kept)
     if absent is not None:

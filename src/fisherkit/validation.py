@@ -16,12 +16,13 @@ from sklearn.utils import compute_class_weight, get_tags
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.criteria import HeldOut
+from fisherkit.kernels import LARGEST
 from fisherkit.ridge import Fold
 from fisherkit.select import log
 from fisherkit.weights import Weights
 
 _SCALE_RATIO = 1e3
-_LARGEST = 1e153  # number whose square is one
+_WEIGHTS = (1e-50, 1e15)  # where one row more or less is rounding, there is no leave-one-out
 _SMALLEST = 1e-150  # spread of targets whose square is one, with digits
 
 
@@ -232,7 +233,7 @@ def squares(name: str, values: Array) -> None:
     """Refuse numbers whose squares overflow."""
     xp = _array.namespace(values)
     largest = max(abs(float(xp.max(values))), abs(float(xp.min(values))))
-    if largest > _LARGEST:
+    if largest > LARGEST:
         raise ValueError(
             f"{name} has values of size {largest:.3g}, whose squares overflow. Scale {name}, for "
             "example with sklearn.preprocessing.StandardScaler."
@@ -275,7 +276,20 @@ def frequencies(sample_weight: Any, X: Array) -> tuple[Array, np.ndarray]:
         raise ValueError("sample_weight: all weights are zero; two rows must have a positive one.")
     if np.count_nonzero(weight) < 2:
         raise ValueError("sample_weight leaves only one sample with positive weight; 2 are needed.")
+    within_range("sample_weight", weight[weight > 0])
     return _array.like(weight, X), np.flatnonzero(weight > 0)
+
+
+def within_range(name: str, weight: np.ndarray) -> None:
+    """Refuse positive weights of which one row has too many or too little."""
+    lowest, highest = _WEIGHTS
+    for value in (weight.min(), weight.max()):
+        if not lowest <= value <= highest:
+            raise ValueError(
+                f"{name} has the value {value:.3g}, which is not between {lowest:.0e} and "
+                f"{highest:.0e}: beyond, one row more or less is lost in rounding. Scale the "
+                "weights, for example to a mean of one."
+            )
 
 
 def class_costs(class_weight: Any, classes: Any, index: Array, frequency: Array) -> Array:
@@ -293,6 +307,7 @@ def class_costs(class_weight: Any, classes: Any, index: Array, frequency: Array)
         per_class = compute_class_weight(class_weight, classes=labels, y=labels[host])
     if not np.all(np.isfinite(per_class)) or np.any(per_class <= 0):
         raise ValueError(f"class_weight={class_weight!r} is not valid; costs must be positive.")
+    within_range("class_weight", per_class)
     return _array.like(per_class[host], frequency)
 
 
