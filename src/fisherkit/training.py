@@ -184,7 +184,7 @@ def train(
         held_out=checked,
         code=_code(data, fitted.recipe),
         notes=data.notes,
-        seconds=data.seconds + perf_counter() - start,
+        seconds=round(data.seconds + perf_counter() - start, 3),
         asked_text=data.asked_text,
         features=fitted.features,
     )
