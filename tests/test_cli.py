@@ -135,7 +135,8 @@ def test_every_method_speaks(folder, method):
 
 def test_predictions_are_those_of_python(folder, model):
     result = done("predict", model, folder / "new.csv", "-o", folder / "out.csv")
-    assert result.stderr.endswith("rows with a label\n") and not result.stdout
+    assert "of 75 rows with a label: " in result.stderr and not result.stdout
+    assert "of 4 rows that equal rows of the training" in result.stderr  # iris has rows twice
     out = pd.read_csv(folder / "out.csv", index_col="line")
     new = pd.read_csv(folder / "new.csv")
     fitted = model_files.load(model).model
@@ -145,11 +146,6 @@ def test_predictions_are_those_of_python(folder, model):
     np.testing.assert_allclose(out.filter(like="p_"), fitted.predict_proba(new), rtol=1e-14)
     sets = out["set"].fillna("").str.split("|")
     assert np.mean([kind in row for kind, row in zip(new["kind"], sets, strict=True)]) > 0.8
-
-
-def test_the_error_on_rows_of_the_training_is_said_to_be_too_low(folder, model):
-    said = done("predict", model, folder / "train.csv", "-o", folder / "own.csv").stderr
-    assert "trained on a file of this name" in said and "see the held-out error" in said
 
 
 def test_sets_of_another_confidence_are_larger(folder, model):
@@ -232,7 +228,30 @@ def test_models_that_cannot_be_used_end_with_code_4(folder, model, tmp_path):
     cut.write_bytes(model.read_bytes()[:-100])
     for command in (["predict", cut, folder / "new.csv"], ["inspect", cut], ["report", cut]):
         assert "model file" in refused(4, *command)
+    assert "is a folder" in refused(4, "predict", tmp_path, folder / "new.csv")
     assert "not a model file" in refused(4, "predict", folder / "new.csv", folder / "new.csv")
+
+
+def test_a_question_for_the_target_shows_the_last_column(tmp_path):
+    path = tmp_path / "t.csv"
+    for names, shown in (
+        ([f"x{k}" for k in range(40)], "'x6', 32 more columns and, last, 'x39'"),
+        ([f"x{k}" for k in range(9)], "'x6', 1 more column and, last, 'x8'"),
+        ([f"x{k}" for k in range(8)], "'x6', 'x7'."),
+    ):
+        path.write_text(",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")
+        assert shown in refused(3, "fit", path)
+        assert shown in refused(3, "audit", path, "-t", "y")
+
+
+def test_the_time_is_that_of_all_the_work(folder, monkeypatch):
+    monkeypatch.setattr("fisherkit.training.perf_counter", iter([5.0, 7.0, 8.0, 11.0]).__next__)
+    train = folder / "train.csv"
+    shown = done("fit", train, "-t", "kind", "--held-out", "none").stdout
+    assert value_of("time", shown) == "5.00 s for reading and fitting"
+    monkeypatch.undo()
+    shown = done("fit", train, "-t", "kind").stdout
+    assert value_of("time", shown).endswith("s for reading, estimating the error and fitting")
 
 
 def test_models_saved_from_python_without_a_table_end_with_code_4(folder, tmp_path):

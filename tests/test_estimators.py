@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.select import AT_BOUNDS
 
 PENALTIES = ["rkhs", "coefficients"]
 BIASES = ["free", "penalized", "none"]
@@ -410,7 +411,8 @@ def test_the_library_prints_nothing_and_logs_each_width(capsys, caplog):
     widths = len(np.unique(model.selection_.path["gamma"]))
     records = [record for record in caplog.records if record.name.startswith("fisherkit")]
     assert len(records) >= widths > 1
-    assert all(record.levelno == logging.INFO for record in records)
+    bound = [record for record in records if record.levelno != logging.INFO]
+    assert len(bound) == (model.selection_.status in AT_BOUNDS)
 
 
 def test_unequal_feature_scales_are_logged(caplog):
@@ -1022,3 +1024,17 @@ def test_named_kernels_are_those_of_scikit_learn(kernel):
     ours = oracles.gram(X, kernel=kernel, gamma=0.3)
     extra = {"degree": 3, "coef0": 1.0} if kernel == "polynomial" else {}
     np.testing.assert_allclose(ours, pairwise_kernels(X, metric=kernel, gamma=0.3, **extra))
+
+
+@pytest.mark.parametrize("Estimator", [KernelFisherClassifier, KernelRidgeCV])
+def test_a_search_that_ends_at_a_bound_is_said_where_python_shows_it(Estimator, caplog):
+    X = np.repeat(np.random.default_rng(0).normal(size=(20, 2)), 2, axis=0)
+    y = np.arange(40) % 2  # each row has a twin of the other label
+    with caplog.at_level(logging.WARNING, logger="fisherkit"):
+        Estimator(gamma=0.5).fit(X, y)
+        said = [record for record in caplog.records if "keeps falling" in record.getMessage()]
+        assert [record.levelname for record in said] == ["WARNING"]
+        assert said[0].getMessage().startswith(f"{Estimator.__name__}: the criterion")
+        caplog.clear()
+        Estimator(gamma=0.5, regularization=1.0).fit(X, y)
+        assert "keeps falling" not in caplog.text

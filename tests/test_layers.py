@@ -43,6 +43,9 @@ LAYERS = [
         *(
             "frames",
             "asked",
+            "label_words",
+            "sheets",
+            "training_rows",
             "text_files",
             "columnar_files",
             "training_data",
@@ -50,7 +53,7 @@ LAYERS = [
             "out_of_core",
         ),
         *("training", "training_code", "training_files", "model_files", "prediction"),
-        *("onnx_graph", "onnx_export", "console", "terminal"),
+        *("onnx_graph", "onnx_export", "console", "terminal", "cli_options"),
         *("report", "report_blocks", "report_scores", "report_quality", "report_model"),
         "report_data",
     ],

@@ -252,6 +252,8 @@ def test_a_damaged_file_is_refused(path, model):
 def test_other_archives_and_files_are_refused(path, model, tmp_path):
     with pytest.raises(ModelFileError, match="does not exist"):
         load(tmp_path / "none")
+    with pytest.raises(ModelFileError, match="is a folder, not a model file"):
+        load(tmp_path)
     path.write_bytes(skops.io.dumps(model[0]))
     with pytest.raises(ModelFileError, match=METADATA):
         load(path)

@@ -103,7 +103,7 @@ def test_a_committee_of_many_kernels():
 
 def test_a_constant_model():
     X, y, new = rows(2)
-    with pytest.warns(UserWarning, match="no term is retained"):
+    with pytest.warns(UserWarning, match="No term is retained"):
         model = SparseFisherClassifier(gamma=0.1, rho=1e6).fit(X, y)
     agree(model, new, {"X": new})
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from sklearn.base import clone
+from typer.testing import CliRunner
 
 from fisherkit import (
     BayesianFisherClassifier,
@@ -18,7 +19,10 @@ from fisherkit import (
     KernelRidgeCV,
     SparseFisherClassifier,
     console,
+    text_files,
 )
+from fisherkit.cli import app
+from fisherkit.out_of_core import map_data
 from fisherkit.progress import LOGGER, Meter, Progress, printed
 from fisherkit.training import STAGES
 
@@ -188,3 +192,55 @@ def test_verbose_prints_progress_every_two_seconds_only(capsys, monkeypatch):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "[fisherkit     2.0 s] cross-validation: 4 of 50 folds"
     assert len(lines) == 12
+
+
+def test_a_terminal_shows_whatever_is_said_of_progress(monkeypatch):
+    shown = io.StringIO()
+    screen = Console(file=shown, force_terminal=True, force_interactive=True, width=100)
+    monkeypatch.setattr(console, "Console", lambda **options: screen)
+    with console.following("reading"):
+        logging.getLogger(LOGGER).debug("width %d of %d", 3, 7)
+        screen._live_stack[-1].refresh()
+    assert "width 3 of 7" in shown.getvalue()
+
+
+def test_a_file_gets_a_line_after_a_long_silence(monkeypatch):
+    shown, clock = io.StringIO(), [0.0]
+    screen = Console(file=shown, force_terminal=False, width=100)
+    monkeypatch.setattr(console, "Console", lambda **options: screen)
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    with console.following("reading"):
+        for step in range(100):
+            clock[0] += 1.0
+            logging.getLogger(LOGGER).debug("step %d", step)
+    assert shown.getvalue().splitlines() == ["step 29", "step 59", "step 89"]
+
+
+def test_quiet_is_quiet(capfd):
+    with console.following("reading", quiet=True):
+        logging.getLogger("fisherkit").warning("at the end of the range")
+    assert capfd.readouterr() == ("", "")
+    assert not logging.getLogger("fisherkit").handlers
+
+
+def test_reading_a_large_table_is_not_silent(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(text_files, "_REPORTED", 100)
+    monkeypatch.setattr("fisherkit.progress._SECONDS", 0.0)
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "".join(f"{k % 7},{k % 2}\n" for k in range(300)))
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        map_data(tmp_path, path, "y")
+    said = [record.getMessage() for record in caplog.records]
+    assert f"checking the records of {path}, line 201" in said
+    assert "reading: 300 of 300 rows" in said
+
+
+def test_predictions_of_a_large_table_are_not_silent(tmp_path, monkeypatch, caplog):
+    path, model = tmp_path / "t.csv", tmp_path / "m.fisherkit"
+    path.write_text("x,y\n" + "".join(f"{k % 7},{k % 2}\n" for k in range(300)))
+    fit = ["fit", path, "-t", "y", "--held-out", "none", "--model", model, "-q"]
+    predict = ["predict", model, path, "-o", tmp_path / "answers.csv"]
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        for command in (fit, predict):
+            assert CliRunner().invoke(app, [str(word) for word in command]).exit_code == 0
+    assert "predicting: 300 of 300 rows" in [record.getMessage() for record in caplog.records]

@@ -9,10 +9,13 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
 import fisherkit
+from fisherkit.training import opened, train
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference.md"
@@ -156,3 +159,18 @@ def test_the_package_is_typed():
             public = title == "__init__" or not title.startswith("_")
             if inspect.isfunction(function) and public:
                 assert function.__annotations__, f"{module}.{name}: {title}"
+
+
+@pytest.mark.parametrize("out_of_core", [False, True], ids=["memory", "out of core"])
+@pytest.mark.parametrize("constant", [0, 101], ids=["named", "found anew"])
+def test_the_code_that_inspect_shows_uses_documented_names_only(tmp_path, constant, out_of_core):
+    numbers = {"x": np.arange(40.0) % 7, "z": np.arange(40) % 3}
+    numbers |= {f"same_{k}": np.ones(40) for k in range(constant)}
+    pd.DataFrame({**numbers, "y": ["a", "b"] * 20}).to_csv(tmp_path / "t.csv", index=False)
+    with opened(tmp_path / "t.csv", "y", out_of_core=out_of_core) as data:
+        code = train(data, held_out="none").code
+    exec(code, {})
+    imports = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.ImportFrom)]
+    ours = {(str(node.module), name.name) for node in imports for name in node.names}
+    ours = {(module, name) for module, name in ours if module.startswith("fisherkit")}
+    assert ours and ours <= {(module, name) for module, some in listed().items() for name in some}

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -250,3 +251,14 @@ def test_rows_are_named_as_the_file_names_them():
         shown = rows_table(train(X=X.set_axis(index), y=y), np.array([0]), [], [[]], 0)
         assert shown["head"][0] == head and said in shown["note"]
         assert shown["rows"][0][0] == str(index[0])
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_the_error_after_selection_is_not_called_too_low_where_it_is_not(above):
+    done = train()
+    rows = done.held_out
+    flipped = np.where(rows.y == "no", "yes", "no")
+    held_out = replace(rows, predicted=rows.y if above else flipped)
+    page = str(blocks(describe(replace(done, held_out=held_out)), "cards"))
+    assert "a little too low on average" in page and "optimistic" not in page
+    assert ("above the held-out error is within what chance does" in page) is above

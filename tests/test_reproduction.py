@@ -15,7 +15,16 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from fisherkit.reproduction import catalogue, journal, methods, page, runner, splits, tables
+from fisherkit.reproduction import (
+    catalogue,
+    journal,
+    methods,
+    page,
+    runner,
+    splits,
+    tables,
+)
+from fisherkit.reproduction.command import execute
 from fisherkit.reproduction.experiments import PAPERS, TABLES, Figure, Table
 from fisherkit.reproduction.journal import Journal, Record
 from fisherkit.reproduction.printed import select
@@ -64,11 +73,96 @@ def test_a_corrupt_line_is_named_and_nothing_else_is_lost(tmp_path):
     assert set(again.records) == {tasks[0], tasks[2]}
 
 
-@pytest.mark.parametrize("line", [b"[1, 2]\n", b'{"a": 1}\n', b"\xff\xfe\n", b'{"task": 3}\n'])
+WRONG = {
+    "split": {"task": {"method": "lda", "data": "heart", "protocol": HONEST, "split": "1"}},
+    "method": {"task": {"method": ["lda"], "data": "heart", "protocol": HONEST, "split": 1}},
+    "result": {"result": [1]},
+    "value": {"result": {"error": [1]}},
+    "part": {"result": {"chosen": {"C": None}}},
+    "seconds": {"seconds": "long"},
+    "key": {"key": 7},
+    "more": {"more": 1},
+}
+
+
+def changed(**fields):
+    """A line of the journal in which these fields have other values."""
+    good = record(Task("lda", "heart", HONEST, 1)).fields
+    return json.dumps(good | fields).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"[1, 2]\n", b'{"a": 1}\n', b"\xff\xfe\n", b'{"task": 3}\n', b"[" * 100_000 + b"\n"]
+    + [changed(**fields) for fields in WRONG.values()],
+    ids=["list", "fields", "bytes", "number", "nested", *WRONG],
+)
 def test_every_kind_of_nonsense_is_skipped(tmp_path, line):
     (tmp_path / "journal.jsonl").write_bytes(line)
     with pytest.warns(UserWarning, match="line 1"):
         assert not runner.open_journal(tmp_path).records
+
+
+def test_the_command_says_so_in_a_sentence(tmp_path, capsys):
+    (tmp_path / "journal.jsonl").write_bytes(b"[" * 100_000 + b"\n")
+    assert execute("list", tmp_path, quick=False, splits=1, jobs=1) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("fisherkit reproduce: ") and said.count("\n") == 1
+    assert "line 1 is not a record and is skipped" in said
+
+
+@pytest.mark.parametrize("value", ["high", None, {"a": 1.0}])
+def test_a_result_that_is_no_number_is_named(tmp_path, capsys, value):
+    filled(tmp_path, HEART)
+    method, protocol = next(iter(HEART.columns()))
+    task = Task(method, HEART.sets[0], protocol, 1)
+    runner.open_journal(tmp_path).append(record(task, error=value))
+    assert execute("page", tmp_path, quick=False, splits=3, jobs=1) == 1
+    said = capsys.readouterr().err
+    assert f"the result of {task} has {value!r} for 'error', which is no number" in said
+
+
+def spoil_number(text):
+    return text.replace("\nheart,honest,1,", "\nheart,honest,one,")
+
+
+DAMAGE = {
+    "cut in a row": ("splits/lda.csv", lambda text: text[:-9], "line 4: "),
+    "cut in a number": ("splits/lda.csv", lambda text: text[:-1], "line 4: the end of the line"),
+    "empty": ("splits/lda.csv", lambda text: "", "line 1: the header lacks 'data'"),
+    "header": ("runs/lda.csv", lambda text: text.replace("key", "kee"), "the header lacks 'key'"),
+    "more": ("splits/lda.csv", lambda text: text.replace("\n", ",1\n", 3), "line 4: "),
+    "split": ("splits/lda.csv", spoil_number, "line 3"),
+    "nested": ("splits/lda.csv", lambda text: text.replace("{}", '{""a"":' * 9999), "line 2: "),
+    "json": ("splits/lda.csv", lambda text: text.replace("{}", "{"), "line 2: "),
+    "seconds": ("runs/lda.csv", lambda text: text.replace("0.5", "long"), "line 2: "),
+    "quotes": ("splits/lda.csv", lambda text: text.replace("heart", '"heart', 1), "line 4: "),
+    "versions": ("environments.csv", lambda text: "environment\n0\n", "the header lacks"),
+    "bytes": (
+        "splits/lda.csv",
+        lambda text: text.replace("random", "\udcff", 1),
+        "0xff is not UTF-8",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "damage", "said"), DAMAGE.values(), ids=DAMAGE)
+def test_tables_that_are_not_what_was_written_are_named_with_the_line(
+    tmp_path, capsys, name, damage, said
+):
+    book = runner.open_journal(tmp_path)
+    for split in range(3):
+        book.append(record(Task("lda", "heart", HONEST, split)))
+    book.write_tables()
+    book.path.unlink()
+    path = tmp_path / "results" / name
+    path.write_text(
+        damage(path.read_text(encoding="utf-8")), encoding="utf-8", errors="surrogateescape"
+    )
+    assert execute("list", tmp_path, quick=False, splits=1, jobs=1) == 1
+    message = capsys.readouterr().err
+    assert f"{path}, line " in message and said in message
+    assert "put back the file that came with the sources, or delete it" in message
 
 
 def test_a_torn_last_line_does_not_swallow_the_next_record(tmp_path):
@@ -202,7 +296,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_tables(tmp_path, made_up_he
     published = [
         [
             [row[c] for c in columns]
-            for row in journal.read_csv(f / "quick/results/fofsloo-table3.csv")
+            for _, row in journal.read_csv(f / "quick/results/fofsloo-table3.csv")
         ]
         for f in (whole, broken)
     ]
@@ -403,7 +497,7 @@ def test_published_rows_have_all_the_splits_asked_for(table):
     path = TRACKED / f"{table.name}.csv"
     if not path.exists():
         pytest.skip(f"{path.name} has not been published yet")
-    for row in journal.read_csv(path):
+    for _, row in journal.read_csv(path):
         if row["splits"] and row["data"] in table.sets:
             assert int(row["splits"]) >= table.asked(row["method"], row["data"]), row
 
@@ -412,7 +506,7 @@ def test_published_rows_have_all_the_splits_asked_for(table):
 def test_the_full_run_is_published(table):
     found = {
         (row["data"], row["method"], row["protocol"])
-        for row in journal.read_csv(TRACKED / f"{table.name}.csv")
+        for _, row in journal.read_csv(TRACKED / f"{table.name}.csv")
     }
     sets = [tables.MEAN] if table.means_only else table.sets
     assert {(data, *column) for data in sets for column in table.columns()} <= found

@@ -163,7 +163,7 @@ def test_a_huge_rho_gives_a_constant_model_and_says_so(n_classes, q, threshold, 
     model = SparseFisherClassifier(
         q=q, rho=rho, gamma=1.0, cv=3, threshold=threshold, class_weight=class_weight
     )
-    with pytest.warns(UserWarning, match=rf"rho={re.escape(f'{rho:g}')} .*no term.*constant"):
+    with pytest.warns(UserWarning, match=rf"No term .* rho={re.escape(f'{rho:g}')}: .*constant"):
         model.fit(X, y)
     assert model.n_terms_ == 0
     assert_sound(model, X)
@@ -290,3 +290,12 @@ def test_extreme_sample_weights_give_a_finite_model(make):
 @BOTH
 def test_a_kernel_that_is_not_defined_on_some_rows_is_refused(Model):
     assert_refused(Model(kernel="poly", degree=1.5, gamma=1.0), "not finite", "NaN")
+
+
+@pytest.mark.parametrize("options", [{}, {"q": 0.5}, {"penalize_bias": True}])
+def test_a_model_without_terms_says_what_is_known_of_why(options):
+    with pytest.warns(UserWarning, match=r"All rows of X are equal, so that no rho") as caught:
+        SparseFisherClassifier(rho=1e-9, **options).fit(np.ones_like(X), y)
+    assert "smaller rho" not in str(caught[0].message)
+    with pytest.warns(UserWarning, match=r"rho=1e\+09: .* Use a smaller rho"):
+        SparseFisherClassifier(rho=1e9, **options).fit(X, y)

@@ -8,6 +8,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from fisherkit.frames import TableError, quoted
+from fisherkit.terminal import counted
+
+_SHOWN = 8  # names of columns in a message
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,22 @@ class Asked:
             if name not in known:
                 raise TableError(
                     f"{self.path} has no column {name!r} ({option}); its columns are "
-                    f"{quoted(names)}.{_meant(name, names)}"
+                    f"{_outline(names)}.{_meant(name, names)}"
                 )
         if self.target is None:
             raise TableError(
                 f"Which column of {self.path} is to be predicted? Name it with --target; the "
-                f"columns are {quoted(names)}."
+                f"columns are {_outline(names)}."
             )
         return self.target
+
+
+def _outline(names: list[str]) -> str:
+    """The first columns and, as targets are mostly there, the last one."""
+    if len(names) <= _SHOWN:
+        return quoted(names)
+    first = quoted(names[: _SHOWN - 1], _SHOWN)
+    return f"{first}, {counted(len(names) - _SHOWN, 'more column')} and, last, {names[-1]!r}"
 
 
 def _meant(name: str, names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from fisherkit import _array, bayes, coding, em
 from fisherkit._array import Array
 from fisherkit.bayes import Sample
 from fisherkit.bayes_parameters import check_parameters
-from fisherkit.climb import Climb, maximise
+from fisherkit.climb import Climb, Ending, maximise
 from fisherkit.conformal import Reach
 from fisherkit.covariance import Covariance, FittedKernel, KernelObject, Parametric
 from fisherkit.discriminant import DiscriminantMixin
@@ -32,7 +32,7 @@ from fisherkit.kernel_model import (
 from fisherkit.kernels import Distinct
 from fisherkit.posterior import Exact, Posterior, Projected
 from fisherkit.ridge import Ridge
-from fisherkit.select import log
+from fisherkit.select import log, mention
 from fisherkit.streaming import interleave
 from fisherkit.weights import Weights
 
@@ -344,6 +344,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.hyperprior_ = dict(sorted(learned.spreads.items()))
         self.restarts_ = learned.climbs
         self.status_ = learned.climbs[0].ending
+        mention(self, self.status_, set(Ending) - {Ending.CONVERGED})
         self.kernel_: Any = None
         self.length_scale_: Any = None
         self.relevance_: Any = None

@@ -20,6 +20,8 @@ def check_parameters(model: Any) -> None:
     if not isinstance(model.kernel, KernelOfSklearn):
         also = " or a kernel of sklearn.gaussian_process"
         validation.one_of("kernel", model.kernel, KERNELS, also=also)
+    validation.flag("ard", model.ard)
+    validation.flag("linear", model.linear)
     validation.one_of("evidence", model.evidence, tuple(EVIDENCE))
     validation.one_of("solver", model.solver, SOLVERS)
     validation.one_of("probability", model.probability, PROBABILITIES)

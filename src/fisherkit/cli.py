@@ -11,89 +11,54 @@ installed; 130 interrupted; 141 whoever was to read the output has left, as with
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fisherkit.cli_options import (
+    AsJson,
+    AsText,
+    Check,
+    Drop,
+    Encoding,
+    Keep,
+    Kernel,
+    Method,
+    ModelPath,
+    Penalty,
+    Quiet,
+    Raw,
+    Seed,
+    Target,
+)
 from fisherkit.cli_reproduce import reproduce
 from fisherkit.terminal import close_broken_pipes, printable
 
 WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
 INTERRUPTED, NOT_READ = 130, 141  # as if the signals had ended it
 
-app = typer.Typer(
+
+class _App(typer.Typer):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # what it has no character for is written out
+                stream.reconfigure(errors="backslashreplace")
+        return super().__call__(*args, **kwargs)
+
+
+app = _App(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     rich_markup_mode="markdown",
 )
-
-
-class Method(StrEnum):
-    """Classifiers of fisherkit."""
-
-    fisher = "fisher"
-    committee = "committee"
-    sparse = "sparse"
-    forward = "forward"
-    bayes = "bayes"
-
-
-class Kernel(StrEnum):
-    """Kernels that suit standardised features."""
-
-    rbf = "rbf"
-    laplacian = "laplacian"
-    polynomial = "polynomial"
-    linear = "linear"
-
-
-class Penalty(StrEnum):
-    """Penalties of ``KernelFisherClassifier``."""
-
-    rkhs = "rkhs"
-    coefficients = "coefficients"
-
-
-class Check(StrEnum):
-    """How the error on rows not seen is estimated."""
-
-    AUTO = "auto"
-    FOLDS = "folds"
-    SPLIT = "split"
-    NONE = "none"
-
-
-Target = Annotated[
-    str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.")
-]
-Encoding = Annotated[
-    str, typer.Option(metavar="NAME", help="Of text files without a byte-order mark.")
-]
-Drop = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out (repeatable).")
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", help="Use a column although it looks like an identifier."),
-]
-AsText = Annotated[
-    list[str] | None,
-    typer.Option("--text", metavar="COLUMN", help="Take a column as text, not as numbers."),
-]
-Seed = Annotated[
-    int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of every random choice.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by fit.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -263,27 +228,34 @@ def predict(
             "bayes). Up to 2,000 training rows, sets of 0.9 are added unasked.",
         ),
     ] = None,
+    raw: Raw = False,
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
 ) -> None:
     """Predict the label of every row: label, probabilities and, where available, label sets.
 
     Columns are found by name, in any order; others are ignored. If the target is among them, the
-    error is said on the standard error stream.
+    error is said on the standard error stream. Texts that a spreadsheet would take for formulas
+    get an apostrophe in front.
     """
     with _failing():
         _check_outputs((model, data), output)
-        from fisherkit import model_files, prediction, training_files
+        from fisherkit import model_files, prediction, sheets, training_files
 
         with _warnings_as_notes():
             file = model_files.load(model)
         rows = training_files.open_rows(file, data, encoding)
         answers = prediction.Predictions(file, rows, confidence)
+        tables = answers if raw else map(sheets.guarded, answers)
         if output is None:
-            _write_parts(answers, sys.stdout)
+            _write_parts(tables, sys.stdout)
         else:
-            with _whole_file(output) as part, part.open("w", encoding="utf-8", newline="") as out:
-                _write_parts(answers, out)
+            with (
+                _following("predicting", quiet=quiet),
+                _whole_file(output) as part,
+                part.open("w", encoding="utf-8", newline="") as out,
+            ):
+                _write_parts(tables, out)
         for remark in answers.remarks:
             if not quiet:
                 typer.echo(printable(remark), err=True)
@@ -325,7 +297,7 @@ def report(
 
         with _warnings_as_notes():
             file = model_files.load(model)
-        with out_of_core.workspace() as folder:
+        with _following("reading", quiet=quiet), out_of_core.workspace() as folder:
             _write_report(training_files.restore(file, data, folder, encoding), output)
         if not quiet:
             typer.echo(f"written: {output}", err=True)
@@ -367,6 +339,7 @@ def audit(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="All rows, as CSV.")
     ] = None,
     rows: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to show.")] = 20,
+    raw: Raw = False,
     drop: Drop = None,
     keep: Keep = None,
     text: AsText = None,
@@ -378,7 +351,7 @@ def audit(
     """List the rows whose labels are doubtful: what would the model without them say?"""
     with _failing():
         _check_outputs((data,), output)
-        from fisherkit import console, training, training_data
+        from fisherkit import console, sheets, training, training_data
 
         with console.following("reading", quiet=quiet):
             read = training_data.read_data(
@@ -386,7 +359,7 @@ def audit(
             )
             table = training.doubtful(read, seed=seed)
         if output is not None:
-            table.to_csv(output)
+            (table if raw else sheets.guarded(table)).to_csv(output)
         shown = table.head(rows)
         if as_json:
             typer.echo(shown.reset_index().to_json(orient="records", indent=1))
@@ -479,6 +452,14 @@ def _failing() -> Iterator[None]:
 
         codes = {ModelFileError: WRONG_MODEL, RecipeError: WRONG_USE, BudgetError: WRONG_USE}
         raise _stop(error, codes.get(type(error), WRONG_TABLE)) from error
+
+
+@contextmanager
+def _following(message: str, *, quiet: bool) -> Iterator[None]:
+    from fisherkit import console
+
+    with console.following(message, quiet=quiet):
+        yield
 
 
 def _stop(message: Any, code: int) -> typer.Exit:

@@ -15,6 +15,8 @@ from fisherkit.frames import TableError, as_text, is_number, moments
 
 COLUMNAR = (".parquet", ".feather", ".arrow")
 
+_WORD_ROWS = 1 << 16
+
 
 @dataclass(frozen=True)
 class ColumnarFile:
@@ -48,6 +50,17 @@ class ColumnarFile:
                 for name, (_, values) in zip(self.names, part.items(), strict=True)
             }
             yield pd.DataFrame(columns).set_axis(index)
+
+    def words(self, name: str) -> pd.Series:
+        """How often each whole number of a column occurs, as text; nothing of other columns."""
+        found = pd.Series(dtype="int64")
+        position = self.names.index(name)
+        for part in _batches(self.path, self.ending, _WORD_ROWS):
+            values = part.iloc[:, position]
+            if not pd.api.types.is_integer_dtype(values.dtype):
+                break
+            found = found.add(values.astype(str).value_counts(), fill_value=0)
+        return found.astype("int64")
 
 
 def _column(values: pd.Series, *, text: bool) -> pd.Series:

@@ -21,7 +21,7 @@ from fisherkit.kernel_model import PENALTIES, KernelModel, rows_have_numbers, sp
 from fisherkit.kernels import KERNELS, Gram, Kernel, feature_moments, width_of_moments, width_step
 from fisherkit.large import Plan
 from fisherkit.rows import read
-from fisherkit.select import GRID
+from fisherkit.select import GRID, mention
 
 NAMES = tuple(name for name in KERNELS if name != "precomputed")
 
@@ -263,6 +263,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         validation.one_of("penalty", self.penalty, PENALTIES)
         validation.positive("n_widths", self.n_widths)
         names = self._names()
+        validation.kernel_arguments(self.kernel_params, self.kernels)
         validation.gamma_lists("gammas", self.gammas, len(names))
         return names
 
@@ -335,6 +336,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.weights_ = _array.like(found.weights, X)
         self.effective_members_ = found.effective_members
         self.status_ = found.status
+        mention(self, found.status, {committee.Status.CLASS_PRIOR})
         self.calibration_ = LOG_ODDS
         self.intercept_ = found.intercept[0] if flat else found.intercept
         self.dual_coef_, self.basis_indices_ = {}, {}

@@ -6,6 +6,7 @@ Progress goes to the standard error stream, results to the standard output.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,12 +30,14 @@ from sklearn.metrics import log_loss
 
 from fisherkit import progress
 from fisherkit.kernels import length
-from fisherkit.terminal import counted, printable
+from fisherkit.terminal import counted, printable, spent
 from fisherkit.training import STAGES, Training
 
 _CONFIDENCE = 0.95
 _SHOWN = 50  # columns
 _CLASSES = 10  # that are listed
+_A_SECOND = 5  # times that a terminal is written to
+_SILENCE = 30.0  # seconds after which a file gets a line of what goes on
 
 
 def describe(training: Training) -> dict[str, Any]:
@@ -148,7 +151,7 @@ def show(summary: dict[str, Any]) -> None:
     add("largest class alone", f"{summary['error_of_the_largest_class']:.2%} error")
     for note in summary["notes"]:
         add("note", _plain(note))
-    add("time", f"{summary['seconds']:.2f} s")
+    add("time", spent(summary["seconds"], held_out=held_out is not None))
     _Screen(highlight=False).print(grid)
 
 
@@ -207,9 +210,10 @@ def _rate(found: dict[str, Any]) -> str:
 
 
 class _LiveHandler(logging.Handler):
-    """Shows every step on the live line of a terminal; elsewhere a line for each stage only.
+    """Shows every step on the live line of a terminal, a few times a second at most.
 
-    While a step says how far it is, the line has a bar.
+    While a step says how far it is, the line has a bar. Elsewhere, as in a file, each stage has a
+    line, and so has where a long one is, every half minute.
     """
 
     def __init__(self, live: Progress, message: str) -> None:
@@ -217,15 +221,20 @@ class _LiveHandler(logging.Handler):
         self.live = live
         self.title = message
         self.task = live.add_task(message, total=1, reading=False)
+        self.shown = time.monotonic()
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self.live.console.is_interactive:
+            self._update(record)
+        elif record.name == STAGES or time.monotonic() - self.shown >= _SILENCE:
+            self.shown = time.monotonic()
+            self.live.console.print(
+                printable(record.getMessage()), markup=False, highlight=False, soft_wrap=True
+            )
+
+    def _update(self, record: logging.LogRecord) -> None:
         read: progress.Progress | None = getattr(record, "progress", None)
-        if not self.live.console.is_interactive:
-            if record.name == STAGES:
-                self.live.console.print(
-                    printable(record.getMessage()), markup=False, highlight=False, soft_wrap=True
-                )
-        elif read is None:
+        if read is None:
             self.title = printable(record.getMessage())
             self.live.reset(self.task, description=self.title, reading=False)
         else:
@@ -250,7 +259,8 @@ class _WhileReading(ProgressColumn):
 def following(message: str, *, quiet: bool = False) -> Iterator[None]:
     """Follow the library's log while the block runs, then leave the loggers as they were."""
     if quiet:
-        yield
+        with _handled(logging.NullHandler(), {"fisherkit": logging.CRITICAL}):
+            yield
         return
     screen = Console(stderr=True)
     live = Progress(
@@ -259,18 +269,26 @@ def following(message: str, *, quiet: bool = False) -> Iterator[None]:
         *map(_WhileReading, (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())),
         console=screen,
         transient=True,
+        refresh_per_second=_A_SECOND,
         disable=not screen.is_interactive,
     )
-    loggers = [logging.getLogger(name) for name in ("fisherkit", progress.LOGGER)]
-    levels = [logger.level for logger in loggers]
-    handler = _LiveHandler(live, message)
-    with live:
-        loggers[0].addHandler(handler)
-        for logger, level in zip(loggers, (logging.INFO, logging.DEBUG), strict=True):
+    levels = {"fisherkit": logging.INFO, progress.LOGGER: logging.DEBUG}
+    with live, _handled(_LiveHandler(live, message), levels):
+        yield
+
+
+@contextmanager
+def _handled(handler: logging.Handler, levels: dict[str, int]) -> Iterator[None]:
+    """The library's log goes to a handler at these levels of its loggers, until the block ends."""
+    loggers = {logging.getLogger(name): level for name, level in levels.items()}
+    before = [logger.level for logger in loggers]
+    root = logging.getLogger("fisherkit")
+    root.addHandler(handler)
+    for logger, level in loggers.items():
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
-            loggers[0].removeHandler(handler)
+        root.removeHandler(handler)

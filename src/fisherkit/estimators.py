@@ -108,8 +108,9 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         was found (its value is a sentence).
     selection_ : Selection
         The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
-        (its value is a sentence that says why the search ended), the ``path`` with every model
-        priced (fields gamma, mu, value), the ``unit`` tr(G)/n of mu, and how it was computed:
+        (its value is a sentence that says why the search ended; at a bound it is logged as a
+        warning, too), the ``path`` with every model priced (fields gamma, mu, value), the ``unit``
+        tr(G)/n of mu, and how it was computed:
         ``method`` ("full", "low-rank", "centres", "cholesky" or "streamed"), ``rank``, the trace
         that a low-rank factor left out (``tolerance``), and the ``reason`` for that choice.
 
@@ -271,6 +272,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         )
 
     def _check_words(self) -> None:
+        validation.flag("ard", self.ard)
         if not callable(self.criterion):
             validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
         validation.one_of("threshold", self.threshold, THRESHOLDS)

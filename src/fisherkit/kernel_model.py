@@ -24,7 +24,7 @@ from fisherkit.kernels import KERNELS, Gram, Kernel, median_gamma, not_finite, s
 from fisherkit.large import LargeFit, Plan, Request, memory_budget, plan
 from fisherkit.ridge import Ridge, RidgePath
 from fisherkit.rows import read
-from fisherkit.select import Selection, log
+from fisherkit.select import AT_BOUNDS, Selection, log, mention
 from fisherkit.tune import Problem, Tuned, accurate_path, tune
 from fisherkit.weights import Weights
 
@@ -114,6 +114,7 @@ class KernelModel(BaseEstimator):
     """What the classifier and the regressor share: kernel, rows, tuning, scores."""
 
     _bases: ClassVar[tuple[str, ...]] = BASES
+    _gamma_rules: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -130,15 +131,18 @@ class KernelModel(BaseEstimator):
         return self.kernel == "precomputed"
 
     def _kernel(self) -> Kernel:
+        """The kernel but for its width; what it does not use must be valid as well."""
         if not callable(self.kernel):
             validation.one_of("kernel", self.kernel, KERNELS, also=" or a callable")
+        validation.kernel_arguments(self.kernel_params, [self.kernel])
+        validation.number_or_rule("gamma", self.gamma, self._gamma_rules)
         return self._with_parameters(self.kernel)
 
     def _with_parameters(self, kernel: Any) -> Kernel:
         """The kernel of this (valid) name, or the callable, with all parameters but gamma."""
         return Kernel(
             kernel,
-            degree=validation.number("degree", self.degree),
+            degree=validation.number("degree", self.degree, least=0),
             coef0=validation.number("coef0", self.coef0),
             params=self.kernel_params or {},
         )
@@ -271,6 +275,7 @@ class KernelModel(BaseEstimator):
         self.gamma_: Any = tuned.selection.gamma
         self.regularization_ = tuned.selection.mu
         self.selection_ = tuned.selection
+        mention(self, tuned.selection.status, AT_BOUNDS)
         if tuned.selection.reason:
             log.info("%s", tuned.selection.reason)
         self._fitted_kernel: Any = replace(gram.kernel, gamma=self.gamma_)
@@ -289,6 +294,7 @@ class KernelModel(BaseEstimator):
         self.gamma_ = fit.kernel.gamma
         self.regularization_ = fit.selection.mu
         self.selection_ = fit.selection
+        mention(self, fit.selection.status, AT_BOUNDS)
         self._fitted_kernel = fit.kernel
         self.basis_indices_ = _array.indices(fit.indices, fit.coef)
         self._centres = fit.centres
@@ -308,6 +314,8 @@ class KernelModel(BaseEstimator):
     def _plan(self, X: Any) -> Plan:
         """Whether memory holds the fit, and what to do where it does not."""
         in_memory = Plan(False, "", None, "")
+        if self.max_memory is not None:  # also where it does not matter
+            memory_budget(self.max_memory, np.empty(0))
         shape: Any = getattr(X, "shape", ())
         if self._pairwise or len(shape) != 2 or getattr(self, "ard", False):
             return in_memory

@@ -283,6 +283,8 @@ def load(path: Any) -> ModelFile:
 def _checked(path: Any) -> tuple[bytes, dict[str, Any]]:
     """The bytes of a whole model file, and its metadata."""
     path = Path(path)
+    if path.is_dir():
+        raise ModelFileError(f"{path} is a folder, not a model file; name the file in it.")
     if not path.is_file():
         raise ModelFileError(f"{path} does not exist.")
     archive = path.read_bytes()

@@ -12,11 +12,10 @@ The folder is removed at the end, also after an error or Ctrl-C.
 
 from __future__ import annotations
 
-import logging
 import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,9 +29,11 @@ from sklearn.pipeline import Pipeline
 
 from fisherkit.asked import Asked
 from fisherkit.frames import TableError, moments, number_mask, row_parts
+from fisherkit.label_words import LabelWords
 from fisherkit.preparation import fit_in_parts, preparation, transformed
-from fisherkit.tables import TableFile, open_table
-from fisherkit.training_data import Data, data_of, refuse_dates
+from fisherkit.progress import Meter
+from fisherkit.tables import TableFile
+from fisherkit.training_data import Data, data_of, open_labelled, refuse_dates
 
 __all__ = ["fit_table"]
 
@@ -40,8 +41,6 @@ BUDGET = "128MB"  # of the fit itself, unless asked otherwise
 
 _SPREAD = 1 << 13  # so that a few hundred scattered rows are read at a time
 _MOST_LEVELS = 100_000  # of a text whose levels are counted
-
-log = logging.getLogger("fisherkit.training")
 
 
 @contextmanager
@@ -106,9 +105,11 @@ def fit_table(
     ['False', 'True']
     """
     with workspace() as folder:
-        file = open_table(path, text=text, encoding=encoding)
-        kept = tuple(file.names if keep is None else keep)
-        data = _map(folder, file, Asked(path, target, tuple(left_out), kept, tuple(text), encoding))
+        asked = Asked(path, target, tuple(left_out), tuple(keep or ()), tuple(text), encoding)
+        file, words = open_labelled(asked)
+        if keep is None:
+            asked = replace(asked, keep=tuple(file.names))
+        data = _map(folder, file, asked, words)
         prepare = preparation(data.X, len(data.y))
         prepared = Prepared.of(prepare, data)
         fitted = prepared.fit(clone(classifier), data.y)
@@ -206,8 +207,8 @@ def map_data(folder: Path, path: Any, target: str | None, **words: Any) -> Data:
         With file, line and column; also where a text has too many levels to count.
     """
     asked = Asked(path, target, **words)
-    file = open_table(path, text=asked.text, encoding=asked.encoding)
-    return _map(folder, file, asked)
+    file, labels = open_labelled(asked)
+    return _map(folder, file, asked, labels)
 
 
 def map_table(folder: Path, file: TableFile, asked: Asked) -> pd.DataFrame:
@@ -215,16 +216,13 @@ def map_table(folder: Path, file: TableFile, asked: Asked) -> pd.DataFrame:
     return _Spool.filled(folder, file, asked).frame()
 
 
-def _map(folder: Path, file: TableFile, asked: Asked) -> Data:
-    asked.check(file.names)
+def _map(folder: Path, file: TableFile, asked: Asked, words: LabelWords) -> Data:
     spool = _Spool.filled(folder, file, asked)
     for name in spool.unread:
         if name in asked.keep or name == asked.target:
             raise TableError(_too_many(asked.path, name))
-    if spool.rows == 0:
-        raise TableError(f"{asked.path}: no row has a value in column {asked.target!r}.")
     unlabelled = file.n_rows - spool.rows
-    data = data_of(spool.frame(), asked, unlabelled, unread=spool.unread, workspace=folder)
+    data = data_of(spool.frame(), asked, words, unlabelled, unread=spool.unread, workspace=folder)
     spool.release()
     return data
 
@@ -292,10 +290,11 @@ class _Spool:
         first = next(parts)
         refuse_dates(first.loc[:, [moments(values) for _, values in first.items()]], asked.path)
         spool = cls._like(first, folder, file.n_rows)
+        meter = Meter("reading", file.n_rows)
         with spool.numbers.path.open("wb") as numbers, spool.texts.path.open("wb") as texts:
             for part in chain([first], parts):
                 spool._add(part[part[asked.target].notna()], numbers, texts, asked.path)
-                log.debug("%d of %d rows read", spool.rows, file.n_rows)
+                meter.advance(len(part))
         return spool
 
     @classmethod

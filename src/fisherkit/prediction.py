@@ -4,33 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fisherkit.model_files import ModelFile
+from fisherkit.progress import Meter
 from fisherkit.recipes import RecipeError
+from fisherkit.sheets import joined
 from fisherkit.tables import TableFile, match
 from fisherkit.terminal import counted
 from fisherkit.training_files import columns, in_blocks, labels
+from fisherkit.training_rows import TrainingRows
 
 UNASKED = 0.9  # confidence of the sets of small models
 
 _SMALL = 2000  # training rows
-_OWN_ROWS = (
-    "; the model was trained on a file of this name, and the error on rows of the training is too "
-    "low: see the held-out error"
-)
+_BY_CHANCE = "; rows of the training repeat one another, so some of these may be equal by chance"
+
+
+@dataclass
+class Errors:
+    """Labelled rows of one kind, and how many of them were answered wrongly."""
+
+    rows: int = 0
+    wrong: int = 0
+
+    def add(self, wrong: np.ndarray) -> None:
+        self.rows += len(wrong)
+        self.wrong += int(np.sum(wrong))
+
+    def __str__(self) -> str:
+        return f"{self.wrong / self.rows:.2%} of {counted(self.rows, 'row')}"
 
 
 @dataclass
 class Predictions:
     """Answers of a model for the rows of a table, part by part; a large file is never held whole.
 
-    Iterate over it once; then ``remarks`` has the error, if labels were there, and which texts
-    training has not seen.
+    Iterate over it once; then ``remarks`` has the error, if labels were there, by itself for rows
+    that equal rows of the training (``errors_seen``) and for others (``errors_new``), and which
+    texts training has not seen.
 
     Parameters
     ----------
@@ -44,12 +59,16 @@ class Predictions:
     file: ModelFile
     rows: TableFile
     confidence: float | None = None
-    wrong: int = 0
-    labelled: int = 0
+    rows_read: int = 0
+    rows_seen: int = 0
+    errors: Errors = field(default_factory=Errors)
+    errors_seen: Errors = field(default_factory=Errors)
+    errors_new: Errors = field(default_factory=Errors)
     unseen: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         model = self.file.model
+        self._seen = TrainingRows.read(self.file.extra.get("training_rows"))
         if self.confidence is not None:
             if not 0 < self.confidence < 1:
                 raise RecipeError(
@@ -61,18 +80,24 @@ class Predictions:
             self.confidence = UNASKED
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Tables with the columns "predicted", "p_<label>" for each label and "set" (labels
-        separated by "|", possibly none), indexed by the lines of the file."""
+        """Tables with the columns "predicted", "p_<label>" for each label and "set" (of labels,
+        possibly none; see `fisherkit.sheets.joined`), indexed by the lines of the file."""
         known, target = columns(self.file), self.file.metadata["target"]
+        meter = Meter("predicting", self.rows.n_rows)
         for part in self.rows.parts(self.rows.part_rows):
             X = match(part, known, self.rows.path)
             answers = self._answers(X)
             self._see_texts(X)
+            told, seen = self._told(X)
+            self.rows_read += int(told.sum())
+            self.rows_seen += int(seen.sum())
             if target in part.columns:
                 truth = part[target].notna().to_numpy()
-                predicted = answers["predicted"][truth]
-                self.wrong += int(np.sum(predicted != labels(self.file, part[truth])))
-                self.labelled += int(truth.sum())
+                wrong = answers["predicted"][truth] != labels(self.file, part[truth])
+                self.errors.add(wrong)
+                self.errors_seen.add(wrong[seen[truth]])
+                self.errors_new.add(wrong[(told & ~seen)[truth]])
+            meter.advance(len(part))
             yield pd.DataFrame(answers, index=part.index)
 
     @property
@@ -81,14 +106,38 @@ class Predictions:
         for name, (count, example) in self.unseen.items():
             some = "1 row has a value" if count == 1 else f"{count} rows have values"
             found.append(f"{some} of {name!r} that training has not seen, such as {example!r}")
-        if self.labelled:
-            rate, rows = self.wrong / self.labelled, counted(self.labelled, "row")
-            caution = _OWN_ROWS if self._named_like_training() else ""
-            found.append(f"error on {self.rows.path}: {rate:.2%} of {rows} with a label{caution}")
+        if self.errors.rows:
+            found.append(f"error on {self.rows.path}: {self.errors} with a label{self._split()}")
+        elif 2 * self.rows_seen > self.rows_read:
+            some = f"{self.rows_seen} of {counted(self.rows_read, 'row')}"
+            found.append(f"{some} equal rows of the training; the model is surer of those")
         return found
 
-    def _named_like_training(self) -> bool:
-        return Path(self.rows.path).name == Path(self.file.metadata["source"]).name
+    def _split(self) -> str:
+        """What the error means, where rows equal rows of the training."""
+        seen, new = self.errors_seen, self.errors_new
+        if not seen.rows:
+            return ""
+        caution = _BY_CHANCE if self._seen is not None and self._seen.repeats else ""
+        told = seen.rows + new.rows
+        sample = f", by a sample of {told}" if told < self.errors.rows else ""
+        equal = f"{'equals one' if seen.rows == 1 else 'equal rows'} of the training"
+        if not new.rows:
+            all_of = f"all of them{sample}," if sample else "all of them"
+            return (
+                f"; {all_of} {equal}, so that this is no measure for new rows: see the held-out "
+                f"error{caution}"
+            )
+        return (
+            f"{sample}: {new} that {'is' if new.rows == 1 else 'are'} new, and {seen} that {equal} "
+            f"and are no measure for new ones (see the held-out error){caution}"
+        )
+
+    def _told(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """For each row whether it can be told, and whether it equals a row of the training."""
+        if self._seen is None:
+            return np.zeros(len(X), dtype=bool), np.zeros(len(X), dtype=bool)
+        return self._seen.told(X)
 
     def _answers(self, X: pd.DataFrame) -> dict[str, Any]:
         model = self.file.model
@@ -99,7 +148,7 @@ class Predictions:
         answers |= {f"p_{label}": p[:, k] for k, label in enumerate(classes)}
         if self.confidence is not None:
             members = model[-1].predict_set(features, self.confidence)
-            answers["set"] = ["|".join(np.asarray(classes)[row]) for row in members]
+            answers["set"] = [joined(np.asarray(classes)[row]) for row in members]
         return answers
 
     def _see_texts(self, X: pd.DataFrame) -> None:

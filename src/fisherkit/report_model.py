@@ -24,7 +24,7 @@ from fisherkit.report_blocks import (
 from fisherkit.report_quality import METHODS
 from fisherkit.report_scores import stratified
 from fisherkit.sparse_estimators import ExpansionMixin
-from fisherkit.terminal import counted
+from fisherkit.terminal import counted, spent
 from fisherkit.training import Training
 
 KERNELS = {
@@ -47,7 +47,7 @@ def chosen(training: Training) -> dict[str, Any]:
     rows = [["Method", METHODS[training.method]], *_settings(model)]
     sets = about_sets(training.model)
     rows.append(["Label sets", f"{'yes' if has_sets(training.model) else 'none'}: {sets}"])
-    rows.append(["Fitted in", f"{training.seconds:.3g} s"])
+    rows.append(["Time", spent(training.seconds, held_out=training.held_out is not None)])
     rows.append(["Version", f"fisherkit {version('fisherkit')}"])
     return section(
         "What was fitted and chosen",

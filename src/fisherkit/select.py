@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -62,6 +62,17 @@ class Status(Enum):
         "repeat"
     )
     GIVEN = "mu was given, not searched"
+
+
+AT_BOUNDS = frozenset(
+    {Status.AT_LOWER_BOUND, Status.AT_UPPER_BOUND, Status.AT_WIDEST, Status.AT_NARROWEST}
+)
+
+
+def mention(model: object, ending: Enum, worrying: Collection[Enum]) -> None:
+    """Log how a search ended where users should know, as a warning: Python prints these."""
+    if ending in worrying:
+        log.warning("%s: %s", type(model).__name__, ending.value)
 
 
 PATH_DTYPE = np.dtype([("gamma", float), ("mu", float), ("value", float)])

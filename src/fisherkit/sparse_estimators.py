@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
@@ -32,6 +32,8 @@ _MOST_TERMS = 200  # of a forward selection that is not told otherwise
 
 class ExpansionMixin(ClassifierMixin):
     """What the two sparse classifiers share: merged rows, cross-validation, the terms kept."""
+
+    _gamma_rules: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -323,7 +325,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         sample, classes = self._sample(X, y, sample_weight, groups)
         learner = LqLearner(
             q=q,
-            penalize_bias=bool(self.penalize_bias),
+            penalize_bias=validation.flag("penalize_bias", self.penalize_bias),
             solver=self.solver,
             balanced=self.threshold == "balanced",
             rhos=None if rho is None else np.array([rho]),
@@ -333,11 +335,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.path_ = repack_fields(choice.path[["gamma", "rho", "n_terms", "cv_error", "cv_se"]])
         self.rho_ = float(choice.path["rho"][choice.chosen])
         if rho is not None and self.n_terms_ == 0:
-            warnings.warn(
-                f"rho={rho:g} is so large that no term is retained: the model is constant. Use a "
-                "smaller rho, or rho='cv'.",
-                stacklevel=2,
-            )
+            warnings.warn(validation.nothing_retained(rho, len(sample.centres)), stacklevel=2)
         return self
 
 
@@ -488,7 +486,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
             criterion=self.criterion,
             max_terms=max_terms or _MOST_TERMS,
             patience=patience,
-            evidence=bool(self.evidence),
+            evidence=validation.flag("evidence", self.evidence),
             balanced=self.threshold == "balanced",
         )
         choice = self._choose(sample, learner)

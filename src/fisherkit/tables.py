@@ -41,6 +41,7 @@ SEPARATORS = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
 
 _PART_CELLS = 1 << 19
 _PART_ROWS = (128, 1 << 16)  # fewer make columns dear: each has a price in every part
+_LARGEST = 1e150  # number of which sums of squares are finite
 _MOSTLY = 0.8  # share of numbers from which a text among them is taken for a mistake
 _ONE_WAY: dict[str, Any] = {
     **{"TRUE": "True", "true": "True", "FALSE": "False", "false": "False"},
@@ -150,6 +151,10 @@ class TableFile:
             _refuse_infinite(part, self.path)
             yield part
 
+    def words(self, name: str) -> pd.Series:
+        """How often each word of a column occurs, before it is taken for a number or missing."""
+        return self.source.words(name)
+
     @property
     def part_rows(self) -> int:
         """Rows of which memory holds a few parts with ease."""
@@ -235,7 +240,9 @@ def match(table: pd.DataFrame, columns: Sequence[Column], source: Any) -> pd.Dat
             values = table[column.name]
             as_number = column.kind == "number"
             changed[column.name] = _as_number(values, source) if as_number else as_text(values)
-    return replaced(table, changed)
+    table = replaced(table, changed)
+    refuse_extreme(table, source)
+    return table
 
 
 def _as_number(values: pd.Series, source: Any) -> pd.Series:
@@ -248,6 +255,20 @@ def _as_number(values: pd.Series, source: Any) -> pd.Series:
             f"{values.iloc[wrong[0]]!r} is not a number, as this column was in training."
         )
     return found
+
+
+def refuse_extreme(table: pd.DataFrame, source: Any) -> None:
+    """Numbers whose squares, summed up over the rows, would be infinite."""
+    block = numbers(table)
+    values = block.to_numpy(dtype=np.float64, na_value=np.nan)
+    extreme = np.abs(values) > _LARGEST
+    if extreme.any():
+        row, column = np.argwhere(extreme)[0]
+        raise TableError(
+            f"{source}, {place(table, row)}, column {block.columns[column]!r}: "
+            f"{values[row, column]:g} is too large to compute with (beyond {_LARGEST:g}). Leave "
+            "the field empty if such a number stands for an unknown value, or use larger units."
+        )
 
 
 def _refuse_infinite(table: pd.DataFrame, path: Path) -> None:

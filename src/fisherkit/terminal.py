@@ -19,6 +19,19 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
+def spent(seconds: float, *, held_out: bool) -> str:
+    """The time of a training, and what it was spent on.
+
+    Examples
+    --------
+    >>> from fisherkit.terminal import spent
+    >>> spent(1.234, held_out=False)
+    '1.23 s for reading and fitting'
+    """
+    work = "reading, estimating the error and fitting" if held_out else "reading and fitting"
+    return f"{seconds:.2f} s for {work}"
+
+
 def close_broken_pipes() -> None:
     """Send what nobody reads any more nowhere, so that Python's exit does not stumble over it."""
     for stream in (sys.stdout, sys.stderr):

@@ -12,6 +12,7 @@ import codecs
 import csv
 import gzip
 import io
+import logging
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fisherkit import progress
 from fisherkit.frames import TableError, as_text, is_number, number_mask, replaced
 
 MISSING = ["", "?"]  # in every column; where text was not asked for, words such as NA as well
@@ -30,7 +32,12 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf
 _WITH_COMMA = r"[-+]?\d+(,\d+)?"
 _IN_GROUPS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
 _SURELY_GROUPS = r",\d{3}[,.]"
+_WHOLE = r"[-+]?\d+"
 _FEW = 100
+_WORD_ROWS = 1 << 18  # of one column that are read together
+_REPORTED = 1 << 16  # records between reports of progress
+
+log = logging.getLogger(progress.LOGGER)
 
 
 @dataclass
@@ -39,6 +46,7 @@ class _Writing:
 
     with_comma: bool = True
     in_groups: bool = True
+    whole: bool = True
     any_comma: bool = False
     surely_groups: bool = False
 
@@ -49,6 +57,7 @@ class _Writing:
             words = some.astype(str).str.strip()
             self.with_comma = self.with_comma and bool(words.str.fullmatch(_WITH_COMMA).all())
             self.in_groups = self.in_groups and bool(words.str.fullmatch(_IN_GROUPS).all())
+            self.whole = self.whole and bool(words.str.fullmatch(_WHOLE).all())
         self.any_comma = self.any_comma or bool(words.str.contains(",").any())
         sure = words.str.contains(_SURELY_GROUPS).any()
         self.surely_groups = self.surely_groups or bool(sure)
@@ -58,26 +67,35 @@ class _Writing:
 class _Look:
     """What all rows say of the columns, gathered part by part.
 
-    ``odd`` are the columns that were not numbers in some part, ``points`` says whether a number
-    such as 3.14 was among the others.
+    ``odd`` are the columns that were not numbers in some part, ``points`` those where a number such
+    as 3.14 was in some part.
     """
 
     separator: str
     kept: frozenset[str]
     odd: dict[str, _Writing] = field(default_factory=dict)
-    points: bool = False
+    points: set[str] = field(default_factory=set)
 
     def see(self, part: pd.DataFrame) -> None:
-        self.points = self.points or _decimal_points(part)
-        odd = (part.dtypes == "bool").to_numpy() | ~number_mask(part)
+        self.points.update(_decimal_points(part))
+        odd = np.isin(part.dtypes.astype(str), ("bool", "uint64")) | ~number_mask(part)
         for name, values in part.loc[:, odd].items():
             known = values.dropna()
             if len(known) and name not in self.kept:
                 self.odd.setdefault(str(name), _Writing()).see(known)
 
+    @property
+    def too_large(self) -> frozenset[str]:
+        """Columns of whole numbers from 2^63 up: identifiers, and no numbers for pandas either."""
+        return frozenset(self._whole - self.points)
+
+    @property
+    def _whole(self) -> set[str]:
+        return {name for name, seen in self.odd.items() if seen.whole}
+
     def writing(self) -> dict[str, str]:
         """Of the columns that are numbers after all: what a comma in them stands for."""
-        found = {}
+        found = dict.fromkeys(self._whole & self.points, "")  # large quantities, with fractions
         for name, seen in self.odd.items():
             groups = seen.in_groups and (self.separator != ";" or seen.surely_groups or self.points)
             if not seen.any_comma:
@@ -153,7 +171,18 @@ class TextFile:
             return
         (table,) = self._asked(kept, asked, len(self.lines))
         look.see(table)
+        if look.too_large:
+            (table,) = self._asked(kept | look.too_large, asked, len(self.lines))
         yield from self._written(iter([table]), look)
+
+    def words(self, name: str) -> pd.Series:
+        """How often each text of a column occurs, as it is written; only "" and "?" are missing."""
+        found = pd.Series(dtype="int64")
+        column = frozenset([name])
+        options: dict[str, Any] = {"usecols": [name], "keep_default_na": False}
+        for part in self._parse(column, _WORD_ROWS, **options):
+            found = found.add(part[name].value_counts(), fill_value=0)
+        return found.sort_values(ascending=False, kind="stable").astype("int64")
 
     def _written(self, parts: Iterator[pd.DataFrame], look: _Look) -> Iterator[pd.DataFrame]:
         writing = look.writing()
@@ -264,6 +293,8 @@ def _structure(reader: Any, path: Path) -> tuple[list[str], array[int]]:
             raise TableError(_wrong_width(record, names, path, begin))
         else:
             lines.append(begin)
+            if len(lines) % _REPORTED == 0:
+                log.debug("checking the records of %s, line %d", path, begin)
         begin = reader.line_num + 1
     if names is None:
         raise TableError(f"{path} is empty.")
@@ -304,12 +335,14 @@ def _wrong_width(record: list[str], names: list[str], path: Path, line: int) -> 
     return f"{path}, line {line}: {found} fields where the header has {wanted}; {what}"
 
 
-def _decimal_points(table: pd.DataFrame) -> bool:
-    """Whether a column has numbers such as 3.14; whole ones beside missing values do not tell."""
-    values = table.select_dtypes("float").to_numpy()
+def _decimal_points(table: pd.DataFrame) -> list[str]:
+    """Columns that have numbers such as 3.14; whole ones beside missing values do not tell."""
+    floats = table.select_dtypes("float")
+    values = floats.to_numpy()
     known = np.isfinite(values)
     fractions = np.mod(values, 1, where=known, out=np.zeros_like(values)) != 0
-    return bool(fractions.any() or (~np.isnan(values).any(axis=0)).any())
+    pointed = fractions.any(axis=0) | ~np.isnan(values).any(axis=0)
+    return [str(name) for name in floats.columns[pointed]]
 
 
 def _truth_values(values: pd.Series) -> bool:

@@ -69,8 +69,9 @@ class Training:
     ``model`` has the steps "prepare" (a `ColumnTransformer`) and "classify" (a classifier of
     fisherkit), fitted on all training rows ``X`` and their labels ``y``; rows without a label are
     in neither. ``source`` is the name of the file, ``method`` one of fisher, committee, sparse,
-    forward and bayes, ``code`` Python that reproduces the model, and ``notes`` are sentences that
-    a user should read. ``features`` (n, d) is what the classifier has seen of X, in a mapped
+    forward and bayes, ``code`` Python that reproduces the model, ``notes`` are sentences that a
+    user should read, and ``seconds`` is the time of all of it: reading (by `opened`), held-out fits
+    and the last fit. ``features`` (n, d) is what the classifier has seen of X, in a mapped
     file, if it was fitted out of core.
     """
 
@@ -96,13 +97,15 @@ def opened(
 
     ``out_of_core`` leaves them in files of a temporary folder, which is gone at the end.
     """
+    start = perf_counter()
     if path is None:
         yield example()
     elif out_of_core:
         with workspace() as folder:
-            yield map_data(folder, path, target, **words)
+            data = map_data(folder, path, target, **words)
+            yield replace(data, seconds=perf_counter() - start)
     else:
-        yield read_data(path, target, **words)
+        yield replace(read_data(path, target, **words), seconds=perf_counter() - start)
 
 
 def train(
@@ -181,7 +184,7 @@ def train(
         held_out=checked,
         code=_code(data, fitted.recipe),
         notes=data.notes,
-        seconds=perf_counter() - start,
+        seconds=round(data.seconds + perf_counter() - start, 3),
         asked_text=data.asked_text,
         features=fitted.features,
     )

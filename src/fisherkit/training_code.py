@@ -14,7 +14,7 @@ bunch = load_breast_cancer(as_frame=True)
 X, y = bunch.data, bunch.target_names[bunch.target]
 """
 
-_READERS = {"read_table": "fisherkit.tables", "read_data": "fisherkit.training_data"}
+_READERS = {"read_table": "fisherkit.tables", "read_data": "fisherkit.training"}
 _POSITIONS = "X.columns.get_indexer(X.select_dtypes({}).columns)"
 _NUMBER = """\
 number = Pipeline([("impute", SimpleImputer(strategy="median")), ("scale", StandardScaler())])
@@ -36,16 +36,20 @@ text = Pipeline(
 """
 
 
-def read_file(asked: Asked, left_out: Sequence[str], conversion: str) -> str:
+def read_file(
+    asked: Asked, left_out: Sequence[str], conversion: str, *, as_written: bool = False
+) -> str:
     """Code that reads X and y; ``conversion`` makes labels of the target.
 
-    Where very many columns were left out, the code finds them anew instead of naming them.
+    ``as_written`` says that labels are text although they look like numbers. Where very many
+    columns were left out, the code finds them anew instead of naming them.
     """
     path, target = str(asked.path), str(asked.target)
     if len(left_out) > MOST_NAMES:
         options = "".join(_options(asked, "drop", "keep", "text"))
         return f"data = read_data({path!r}, {target!r}{options})\nX, y = data.X, data.y\n"
-    options = "".join(_options(asked, "text"))
+    levels = f", levels=[{target!r}]" if as_written else ""
+    options = levels + "".join(_options(asked, "text"))
     return (
         f"table = read_table({path!r}{options})\n"
         f"table = table.dropna(subset=[{target!r}])\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from fisherkit.frames import (
     quoted,
     texts,
 )
-from fisherkit.tables import date_columns, read_table, stray_text
+from fisherkit.label_words import LabelWords
+from fisherkit.tables import TableFile, date_columns, open_table, refuse_extreme, stray_text
 from fisherkit.terminal import counted
 
 EXAMPLE = "breast cancer (embedded example)"
@@ -33,6 +34,7 @@ _UNNAMED = ("column 1", "Unnamed: 0")  # what a saved index of pandas is called
 _MANY_NUMBERS = 20  # of a target, from which a note asks whether they are classes
 _FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
 _IMBALANCED = 0.1
+_EXACT = 2**53  # from which whole numbers may be others in double precision
 _OWN_TEXT = "every row has a text of its own, as identifiers do"
 _NOTES = 3  # columns left out for one reason that have a note each
 
@@ -42,8 +44,8 @@ class Data:
     """Rows to train on, and how they were read.
 
     ``left_out`` are columns that are not used, ``asked`` is what the user said, if there is a
-    file. X is in memory, or in files of the folder ``workspace``, which holds what else a fit
-    needs (see `fisherkit.out_of_core`).
+    file, ``seconds`` what reading took, where that was measured. X is in memory, or in files of the
+    folder ``workspace``, which holds what else a fit needs (see `fisherkit.out_of_core`).
     """
 
     X: pd.DataFrame
@@ -55,6 +57,7 @@ class Data:
     notes: tuple[str, ...]
     asked: Asked | None = None
     workspace: Path | None = None
+    seconds: float = 0.0
 
     @property
     def asked_text(self) -> tuple[str, ...]:
@@ -127,16 +130,25 @@ def read_data(path: Any, target: str | None, **words: Any) -> Data:
     (['size'], ['yes', 'no', 'yes', 'no'])
     """
     asked = Asked(path, target, **words)
-    table = read_table(asked.path, text=asked.text, encoding=asked.encoding)
-    labels = asked.check([str(name) for name in table.columns])
-    labelled = table[labels].notna()
+    file, labels = open_labelled(asked)
+    (table,) = file.parts(None)
+    labelled = table[asked.target].notna()
     unlabelled = int((~labelled).sum())
-    return data_of(table[labelled] if unlabelled else table, asked, unlabelled)
+    return data_of(table[labelled] if unlabelled else table, asked, labels, unlabelled)
+
+
+def open_labelled(asked: Asked) -> tuple[TableFile, LabelWords]:
+    """A file whose labels are read as they are meant, and what is to be said about their words."""
+    file = open_table(asked.path, text=asked.text, encoding=asked.encoding)
+    target = asked.check(file.names)
+    words = LabelWords.of(file, target)
+    return replace(file, levels=(target,)) if words.text else file, words
 
 
 def data_of(
     table: pd.DataFrame,
     asked: Asked,
+    words: LabelWords,
     unlabelled: int,
     *,
     unread: tuple[str, ...] = (),
@@ -149,9 +161,9 @@ def data_of(
     path, target = asked.path, str(asked.target)
     notes = []
     if unlabelled:
-        left = counted(unlabelled, "row")
-        notes.append(f"{left} without a value in {target!r} left out.")
-    y, conversion = _labels(table[target], path)
+        left = f"{counted(unlabelled, 'row')} without a value in {target!r} left out"
+        notes.append(f"{left}: {words.unread}." if words.unread else f"{left}.")
+    y, conversion = _labels(table[target], path, words)
     features = table.drop(columns=[target, *(name for name in asked.drop if name in table)])
     _refuse_unusable(features, path, asked.text)
     why = _unused(features, asked.keep)
@@ -161,16 +173,17 @@ def data_of(
     if X.shape[1] == 0:
         raise TableError(f"{path} has no column to predict {target!r} from.")
     left_out = (*asked.drop, *unused, *unread)
-    reading = training_code.read_file(asked, left_out, conversion)
-    notes += [*remarks, *_many_numbers(y, target), *_imbalance(y)]
+    reading = training_code.read_file(asked, left_out, conversion, as_written=words.text)
+    notes += [*words.notes, *remarks, *_many_numbers(y, target), *_imbalance(y)]
     said = tuple(notes)
     return Data(X, y, target, str(path), reading, left_out, said, asked, workspace)
 
 
-def _labels(values: pd.Series, path: Any) -> tuple[np.ndarray, str]:
+def _labels(values: pd.Series, path: Any, words: LabelWords) -> tuple[np.ndarray, str]:
     """Labels as a plain array, and the Python that makes them of the column."""
+    missing = f" ({words.unread})" if words.unread else ""
     if len(values) == 0:
-        raise TableError(f"{path}: no row has a value in column {values.name!r}.")
+        raise TableError(f"{path}: no row has a value in column {values.name!r}{missing}.")
     if not is_number(values):
         y, conversion = values.to_numpy(dtype=str), ".to_numpy(dtype=str)"
     elif pd.api.types.is_float_dtype(values.dtype) and (values % 1 == 0).all():
@@ -181,7 +194,7 @@ def _labels(values: pd.Series, path: Any) -> tuple[np.ndarray, str]:
     if len(classes) < 2:
         raise TableError(
             f"{path}: column {values.name!r} has one value only, {str(classes[0])!r}; a classifier "
-            "needs two."
+            f"needs two{missing}."
         )
     if len(y) < 2 * len(classes) and y.dtype.kind == "U":
         raise TableError(
@@ -213,6 +226,8 @@ def refuse_dates(features: pd.DataFrame, path: Any) -> None:
 
 def _refuse_unusable(features: pd.DataFrame, path: Any, text: tuple[str, ...]) -> None:
     refuse_dates(features.drop(columns=[*text], errors="ignore"), path)
+    for block in column_parts(features):
+        refuse_extreme(block, path)
     for name, values in texts(features).items():
         stray = None if name in text else stray_text(values)
         if stray is not None:
@@ -241,7 +256,7 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> dict[str, tuple[st
             if not any_known:
                 why[name] = empty
             elif constant:
-                why[name] = f"its value is always {block[name].iloc[0]}", constant_too
+                why[name] = _constant(name, block[name].iloc[0]), constant_too
             elif counting:
                 numbering = "each numbers the rows (--keep uses one)"
                 why[name] = f"it numbers the rows (--keep {name!r} to use it)", numbering
@@ -255,6 +270,16 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> dict[str, tuple[st
             why[name] = _OWN_TEXT, _OWN_TEXT
     kept = set(keep)
     return {str(name): why[name] for name in features.columns if name in why and name not in kept}
+
+
+def _constant(name: Any, value: Any) -> str:
+    """What is said of a column of one number; of large ones only the first digits are known."""
+    if abs(value) < _EXACT:
+        return f"its value is always {value}"
+    return (
+        f"its numbers are all {value:.15e} in the 16 digits that are computed with (--text "
+        f"{name!r} takes them as text)"
+    )
 
 
 def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:

@@ -17,6 +17,7 @@ from fisherkit.out_of_core import Prepared, map_table
 from fisherkit.tables import Column, TableFile, match, open_table
 from fisherkit.training import HeldOut, Training
 from fisherkit.training_data import EXAMPLE, example
+from fisherkit.training_rows import TrainingRows
 
 NO_TABLE = (
     "The model file was saved from Python and does not say which table it was trained on; load it "
@@ -37,7 +38,9 @@ def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
         "code": training.code,
         "summary": summary,
     }
-    model_files.save(training.model, path, metadata=metadata, extra={"held_out": training.held_out})
+    seen = TrainingRows.of(training.X).entry
+    extra = {"held_out": training.held_out, "training_rows": seen}
+    model_files.save(training.model, path, metadata=metadata, extra=extra)
 
 
 def columns(file: ModelFile) -> list[Column]:

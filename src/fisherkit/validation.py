@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -34,18 +34,43 @@ def one_of(name: str, value: Any, valid: Sequence[str], also: str = "") -> str:
     raise ValueError(f"{name}={value!r} is not valid; use one of {options}{also}.")
 
 
-def number(name: str, value: Any) -> float:
-    """``value`` if it is a finite number."""
-    if isinstance(value, Real) and np.isfinite(float(value)):
+def number(name: str, value: Any, least: float = -np.inf) -> float:
+    """``value`` if it is a finite number, and not below the least one."""
+    if _real(value) and np.isfinite(float(value)) and float(value) >= least:
         return float(value)
-    raise ValueError(f"{name}={value!r} is not valid; use a finite number.")
+    bound = f" of at least {least:g}" if np.isfinite(least) else ""
+    raise ValueError(f"{name}={value!r} is not valid; use a finite number{bound}.")
 
 
 def flag(name: str, value: Any) -> bool:
-    """``value`` if it is true or false, and not merely something that counts as such."""
+    """``value`` if it is True or False: any other value would count as one of them unsaid."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise ValueError(f"{name}={value!r} is not valid; use True or False.")
+
+
+def kernel_arguments(params: Any, kernels: Sequence[Any]) -> dict[str, Any]:
+    """The extra arguments of callable kernels; without such a kernel there is no use for any."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
+        raise ValueError(
+            f"kernel_params={params!r} is not valid; use None, or a dict from names of arguments "
+            "to their values."
+        )
+    named = [kernel for kernel in kernels if not callable(kernel)]
+    if params and len(named) == len(kernels):
+        raise ValueError(
+            f"kernel_params={dict(params)!r} are arguments for a callable kernel, and "
+            f"{', '.join(map(repr, named))} is none. Kernels given by name take gamma, degree and "
+            "coef0, which are parameters of their own; leave kernel_params at None."
+        )
+    return dict(params)
+
+
+def _real(value: Any) -> bool:
+    """Whether it is a number; truth values, which Python counts among them, are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def number_or_rule(name: str, value: Any, rules: Sequence[str]) -> float | None:
@@ -53,7 +78,7 @@ def number_or_rule(name: str, value: Any, rules: Sequence[str]) -> float | None:
     if isinstance(value, str):
         one_of(name, value, rules, also=" or a positive number")
         return None
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+    if not _real(value) or not 0 < float(value) < np.inf:
         options = ", ".join(repr(v) for v in rules)
         raise ValueError(f"{name}={value!r} is not valid; use {options} or a positive number.")
     return float(value)
@@ -61,7 +86,7 @@ def number_or_rule(name: str, value: Any, rules: Sequence[str]) -> float | None:
 
 def fraction(name: str, value: Any) -> float:
     """A number from 0 to below 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
+    if not _real(value) or not 0 <= float(value) < 1:
         raise ValueError(f"{name}={value!r} is not valid; use a number of at least 0 and below 1.")
     return float(value)
 
@@ -80,7 +105,7 @@ def gamma_lists(name: str, value: Any, n_kernels: int) -> list[tuple[float, ...]
         raise ValueError(f"{name} has {len(lists)} sequences for {n_kernels} kernels; {hint}")
     for entry in lists:
         numbers = isinstance(entry, Iterable) and not isinstance(entry, str) and list(entry)
-        if not numbers or not all(isinstance(g, Real) and 0 < float(g) < np.inf for g in numbers):
+        if not numbers or not all(_real(g) and 0 < float(g) < np.inf for g in numbers):
             raise ValueError(f"{name}={value!r} is not valid; {hint}")
         if len({float(g) for g in numbers}) < len(numbers):
             raise ValueError(f"{name}={value!r} names a width twice; each must appear once.")
@@ -397,3 +422,14 @@ def mention_spreads(spread: np.ndarray) -> None:
             "a StandardScaler in front",
             spread.max() / spread.min(),
         )
+
+
+def nothing_retained(rho: float, distinct: int) -> str:
+    """Why a model has no terms, as far as it is known."""
+    said = f"No term is retained at rho={rho:g}: the model is constant."
+    if distinct == 1:
+        return f"{said} All rows of X are equal, so that no rho would retain any."
+    return (
+        f"{said} Use a smaller rho, or rho='cv'; if that retains none either, the rows of X do not "
+        "tell the classes apart."
+    )

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,11 +23,14 @@ def execute(name: str, folder: Path, *, quick: bool, splits: int, jobs: int) -> 
     folder = folder / "quick" if quick else folder
     try:
         if name == "list":
-            Console(highlight=False).print(_list(folder))
+            with _said(errors):
+                grid = _list(folder)
+            Console(highlight=False).print(grid)
             return 0
         if name not in ("all", "page"):
             catalogue.find(name)
-        journal = runner.open_journal(folder)
+        with _said(errors):
+            journal = runner.open_journal(folder)
         if name != "page":
             _run(journal, name, errors, quick=quick, splits=splits, jobs=jobs)
         with threadpool_limits(1):  # the models drawn are small
@@ -40,6 +44,16 @@ def execute(name: str, folder: Path, *, quick: bool, splits: int, jobs: int) -> 
         errors.print(f"fisherkit reproduce: {error}", markup=False, soft_wrap=True)
         return 1
     return 0
+
+
+@contextlib.contextmanager
+def _said(console: Console) -> Iterator[None]:
+    """Warnings as sentences, without the line of code they come from."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        console.print(f"fisherkit reproduce: {warning.message}", markup=False, soft_wrap=True)
 
 
 def _list(folder: Path) -> Grid:

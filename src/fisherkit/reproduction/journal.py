@@ -7,13 +7,14 @@ system takes back when a process ends, however it ends.
 
 import contextlib
 import csv
+import io
 import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from fisherkit.reproduction.tasks import Result, Task, rounded
 
@@ -22,6 +23,9 @@ try:
     import fcntl
 except ImportError:  # no such locks: two processes may then do a task twice, which harms nothing
     fcntl = None
+
+
+SKIPPED = "is not a record and is skipped"
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,39 @@ class Record:
     seconds: float
     commit: str
     environment: str
+
+    @classmethod
+    def read(cls, fields: Any) -> Self:
+        """From what `fields` wrote; ValueError or TypeError says what is no part of a record."""
+        fields = dict(fields)
+        task, result = Task(**fields.pop("task")), fields.get("result")
+        words = [task.method, task.data, task.protocol]
+        words += [fields.get(name) for name in ("key", "commit", "environment")]
+        if not all(isinstance(word, str) for word in words):
+            raise ValueError("a name, key or version in it is no text")
+        if type(task.split) is not int or task.split < 0:
+            raise ValueError(f"{task.split!r} is no number of a split")
+        if not _measured(fields.get("seconds")):
+            raise ValueError(f"{fields.get('seconds')!r} is no time in seconds")
+        if not isinstance(result, dict) or not all(map(_is_result, result.values())):
+            raise ValueError("its result is not made of numbers and texts by name")
+        return cls(task=task, **fields)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The record in words that suit JSON."""
+        return {**vars(self), "task": vars(self.task)}
+
+
+def _measured(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _is_result(value: Any) -> bool:
+    """Whether a task yields such a value; see `fisherkit.reproduction.tasks.Result`."""
+    if isinstance(value, dict):
+        return all(_measured(part) or isinstance(part, str) for part in value.values())
+    return value is None or _measured(value) or isinstance(value, str)
 
 
 class Journal:
@@ -83,14 +120,10 @@ class Journal:
 
     def _read(self, line: bytes) -> None:
         try:
-            fields = json.loads(line)
-            record = Record(task=Task(**fields.pop("task")), **fields)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            warnings.warn(
-                f"{self.path}: line {self._line} is not a record and is skipped; what it held is "
-                "done again",
-                stacklevel=4,
-            )
+            record = Record.read(json.loads(line))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            words = f"{self.path}: line {self._line} {SKIPPED}; what it held is done again"
+            warnings.warn(words, stacklevel=4)
             return
         self._take(record)
 
@@ -107,8 +140,7 @@ class Journal:
         OSError
             If it cannot be written, for example on a full disk; the file is then as before.
         """
-        fields = {**vars(record), "task": vars(record.task)}
-        line = json.dumps(fields, sort_keys=True).encode() + b"\n"
+        line = json.dumps(record.fields, sort_keys=True).encode() + b"\n"
         with self.path.open("ab", buffering=0) as file, _locked(file):
             end = file.seek(0, os.SEEK_END)
             if end and not _ends_a_line(self.path):
@@ -229,33 +261,92 @@ def _write(path: Path, columns: tuple[str, ...], rows: list[dict[str, object]]) 
 
 
 def read_tables(folder: Path) -> Iterator[Record]:
-    """Records of the tracked tables; rows without a run, or the other way round, are left out."""
-    environments = {r["environment"]: r["versions"] for r in read_csv(folder / "environments.csv")}
+    """Records of the tracked tables; rows without a run, or the other way round, are left out.
+
+    Raises
+    ------
+    ValueError
+        With file and line, where a table is not what `write_tables` wrote.
+    """
+    environments = {
+        row["environment"]: row["versions"]
+        for _, row in read_csv(folder / "environments.csv", ("environment", "versions"))
+    }
     for path in sorted((folder / "splits").glob("*.csv")):
+        own = folder / "runs" / path.name
         runs = {
-            tuple(row[name] for name in _TASK): row for row in read_csv(folder / "runs" / path.name)
+            tuple(row[name] for name in _TASK): (line, row) for line, row in read_csv(own, _RUN)
         }
-        for row in read_csv(path):
+        for line, row in read_csv(path, _TASK):
             place = tuple(row.pop(name) for name in _TASK)
-            run = runs.get(place)
-            if run is not None:
-                yield Record(
-                    task=Task(path.stem, place[0], place[1], int(place[2])),
-                    key=run["key"],
-                    result={
-                        name: _value(text) for name, text in (row | run).items() if name not in _RUN
-                    },
-                    seconds=float(run["seconds"]),
-                    commit=run["commit"],
-                    environment=environments.get(run["environment"], ""),
+            with _place(path, line):
+                split = int(place[-1])
+            if place not in runs:
+                continue
+            line_of_run, run = runs[place]
+            with _place(own, line_of_run):
+                seconds = float(run["seconds"])
+                times = {name: _value(text) for name, text in run.items() if name not in _RUN}
+            with _place(path, line):
+                names = dict(zip(_TASK, place, strict=True))
+                task = {"method": path.stem, **names, "split": split}
+                result = {name: _value(text) for name, text in row.items()} | times
+                record = Record.read(
+                    {
+                        "task": task,
+                        "key": run["key"],
+                        "result": result,
+                        "seconds": seconds,
+                        "commit": run["commit"],
+                        "environment": environments.get(run["environment"], ""),
+                    }
                 )
+            yield record
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
+@contextlib.contextmanager
+def _place(path: Path, line: int) -> Iterator[None]:
+    """Name file and line of what cannot be read, and how to go on."""
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(_damaged(path, line, error)) from error
+
+
+def _damaged(path: Path, line: int, what: object) -> str:
+    return (
+        f"{path}, line {line}: {what}. The table is cut or was changed: put back the file that "
+        "came with the sources, or delete it, and what it held is measured again."
+    )
+
+
+def read_csv(path: Path, needed: Iterable[str] = ()) -> list[tuple[int, dict[str, str]]]:
+    """The rows of a table, which has these columns, each with the line where it ends."""
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    content = path.read_bytes()
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        what = f"byte 0x{content[error.start]:02x} is not UTF-8"
+        raise ValueError(_damaged(path, line, what)) from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    found: list[tuple[int, dict[str, str]]] = []
+    try:
+        names = next(reader, [])
+        lacking = [name for name in needed if name not in names]
+        if lacking:
+            raise ValueError(f"the header lacks {', '.join(map(repr, lacking))}")
+        for record in reader:
+            if len(record) != len(names):
+                raise ValueError(f"{len(record)} fields where the header has {len(names)}")
+            found.append((reader.line_num, dict(zip(names, record, strict=True))))
+        if not text.endswith("\n"):
+            raise ValueError("the end of the line is missing")
+    except (ValueError, csv.Error) as error:
+        raise ValueError(_damaged(path, max(reader.line_num, 1), error)) from error
+    return found
 
 
 def _value(text: str) -> float | int | str | dict[str, float | str] | None:

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from functools import lru_cache
@@ -14,7 +15,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from fisherkit.reproduction import catalogue
-from fisherkit.reproduction.journal import Journal, Record
+from fisherkit.reproduction.journal import SKIPPED, Journal, Record
 from fisherkit.reproduction.tasks import Task
 
 Done = Callable[[Task, Record | None], None]  # told of each task, and its record if there is one
@@ -82,6 +83,7 @@ def _start(folder: Path) -> None:
     """Set up a worker, which ends when its parent does, however that ends."""
     global _journal
     threadpool_limits(1)
+    warnings.filterwarnings("ignore", message=f".*{SKIPPED}")  # said by the parent
     _journal = Journal(folder, catalogue.settings)
     parent = parent_process()
     assert parent is not None

@@ -57,8 +57,19 @@ def cell(
     if any(task not in journal for task in tasks):
         return None
     found = tuple(journal.records[task] for task in tasks)
-    values = {r.task.split: float(r.result[table.measure]) for r in found}  # type: ignore[arg-type]
+    values = {record.task.split: _measure(record, table.measure, journal) for record in found}
     return Cell(values, found)
+
+
+def _measure(record: Record, name: str, journal: Journal) -> float:
+    value = record.result.get(name)
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise ValueError(
+        f"{journal.folder}: the result of {record.task} has {value!r} for {name!r}, which is no "
+        "number. Delete its line in journal.jsonl and in the table of its method in "
+        "results/splits, and it is measured again."
+    )
 
 
 def published(name: str) -> dict[str, dict[str, str]]:
