@@ -17,7 +17,7 @@ from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.calibrate import loo_decisions
 from fisherkit.coding import Rule, winners
-from fisherkit.ridge import Fold, Residuals, Ridge, left_out
+from fisherkit.ridge import Fold, Residuals, Ridge, left_out, solve_left_out
 
 BLOCK = 1 << 22  # residuals (rows, columns, labellings) held at once
 
@@ -66,7 +66,7 @@ class Relabelled:
         xp = _array.namespace(self.Y)
         G, weights = fold.removed, self.ridge.weights
         b = xp.take(self.BY, G, axis=0)
-        solved = xp.linalg.solve(self.ridge.resolvent.block(G, G), xp.reshape(b, (b.shape[0], -1)))
+        solved = solve_left_out(self.ridge.resolvent.block(G, G), xp.reshape(b, (b.shape[0], -1)))
         residual = xp.reshape(solved, b.shape) / xp.take(weights.root, G, axis=0)[:, None, None]
         scores = xp.take(self.Y, G, axis=0) - residual
         scores = xp.take(scores, fold.tested, axis=0)

@@ -143,16 +143,14 @@ class Ridge(Residuals):
     def leave_group_out(self, group: Array) -> Array:
         """(y - f_(G))_G for the rows of one group removed together, (g, k)."""
         xp = _array.namespace(self.Y)
-        solved = xp.linalg.solve(
-            self.resolvent.block(group, group), xp.take(self.BY, group, axis=0)
-        )
+        solved = solve_left_out(self.resolvent.block(group, group), xp.take(self.BY, group, axis=0))
         return solved / xp.take(self.weights.root, group, axis=0)[:, None]
 
     def without(self, group: Array, remaining: Array) -> Residuals:
         """The fit to the remaining rows, B_(G) = B_RR - B_RG B_GG^-1 B_GR; O(n g^2)."""
         xp = _array.namespace(self.Y)
         across = self.resolvent.block(remaining, group)
-        solved = xp.linalg.solve(
+        solved = solve_left_out(
             self.resolvent.block(group, group),
             xp.concat([across.T, xp.take(self.BY, group, axis=0)], axis=1),
         )
@@ -275,7 +273,7 @@ class RidgePath:
             group = _Group.of(self.canonical, fold.removed)
             rows = xp.take(BY, fold.removed, axis=0)
             solved = [
-                xp.take(xp.linalg.solve(group.B(C[:, j]), rows[:, :, j]), fold.tested, axis=0)
+                xp.take(solve_left_out(group.B(C[:, j]), rows[:, :, j]), fold.tested, axis=0)
                 for j in range(C.shape[1])
             ]
             root = xp.take(xp.take(self.canonical.weights.root, fold.removed), fold.tested)
@@ -293,9 +291,9 @@ class RidgePath:
             b = xp.take(num, G, axis=0)
             group = _Group.of(self.canonical, G)
             B = group.B(C[:, 0])
-            R = xp.linalg.solve(B, b[:, :, 0])
-            R1 = xp.linalg.solve(B, b[:, :, 1] - group.times(C[:, 1], R))
-            R2 = xp.linalg.solve(
+            R = solve_left_out(B, b[:, :, 0])
+            R1 = solve_left_out(B, b[:, :, 1] - group.times(C[:, 1], R))
+            R2 = solve_left_out(
                 B, b[:, :, 2] - 2 * group.times(C[:, 1], R1) - group.times(C[:, 2], R)
             )
             stacked = xp.stack([R, R1, R2], axis=2)
@@ -303,6 +301,17 @@ class RidgePath:
             parts.append(xp.take(stacked, fold.tested, axis=0))
         joined = xp.concat(parts, axis=0)
         return joined[:, :, 0], joined[:, :, 1], joined[:, :, 2]
+
+
+def solve_left_out(B: Array, b: Array) -> Array:
+    """B^-1 b for a block B of the residual maker: residuals of rows that are left out together."""
+    try:
+        return _array.namespace(B).linalg.solve(B, b)
+    except (np.linalg.LinAlgError, RuntimeError) as error:  # the latter is PyTorch's
+        raise ValueError(
+            "Rows cannot be left out of the fit: at this regularisation it passes through them to "
+            "rounding. Use a larger regularization, or the search for it."
+        ) from error
 
 
 @_array.quiet_overflow()
