@@ -140,6 +140,7 @@ def fit_slope(
     )
 
 
+@_array.quiet_overflow()
 def slope_terms(a: float, decisions: Array, target: Array, share: Array) -> Array:
     """Log-loss of the rows at slope a, weighted, and its first two derivatives in a; (3,)."""
     xp = _array.namespace(decisions)

@@ -346,6 +346,8 @@ def solve(
     if bias == "free":
         a = A @ s
         S = s @ a
+        if not float(S) > 0:
+            return None
         intercept = (a @ whitened) / S
         rank_two_update(A, a, -0.5 * a / S)
     alpha = A @ whitened
