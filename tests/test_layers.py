@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fisherkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
-    ["_array", "_blas", "_cityblock", "progress"],
+    ["_array", "_blas", "_cityblock", "progress", "whole_files"],
     ["kernels", "coding", "weights", "covariance"],
     ["basis"],
     ["canonical", "ridge", "sums", "moments"],

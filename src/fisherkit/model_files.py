@@ -29,6 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
 from fisherkit import climb, committee, select
+from fisherkit.whole_files import written
 
 __all__ = ["ModelFile", "ModelFileError", "VersionWarning", "load", "read_metadata", "save"]
 
@@ -187,7 +188,8 @@ def save(
     file = io.BytesIO(archive)
     with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as members:
         members.writestr(METADATA, json.dumps({**about, **(metadata or {})}))
-    Path(path).write_bytes(file.getvalue())
+    with written(path) as whole:
+        whole.write(file.getbuffer())
 
 
 def read_metadata(path: Any) -> dict[str, Any]:

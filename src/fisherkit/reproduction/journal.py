@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fisherkit.reproduction.tasks import Result, Task, rounded
+from fisherkit.whole_files import written_text
 
 fcntl: Any
 try:
@@ -216,16 +217,10 @@ def _flat(result: Result) -> dict[str, object]:
 def _write(path: Path, columns: tuple[str, ...], rows: list[dict[str, object]]) -> None:
     """Replace a table in one step, so that it is never seen half-written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    with written_text(path) as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def read_tables(folder: Path) -> Iterator[Record]:
@@ -254,7 +249,7 @@ def read_tables(folder: Path) -> Iterator[Record]:
 def read_csv(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
