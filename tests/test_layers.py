@@ -50,6 +50,7 @@ LAYERS = [
             "out_of_core",
         ),
         *("training", "training_code", "training_files", "model_files", "prediction"),
+        *("model_archives", "model_checks"),
         *("onnx_graph", "onnx_export", "console", "terminal"),
         *("report", "report_blocks", "report_scores", "report_quality", "report_model"),
         "report_data",
