@@ -1,6 +1,7 @@
 """Fixtures shared by the test files."""
 
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,14 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         return resolve(host, *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", local_only)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT interrupts, also where this process was told to ignore it, as in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -427,6 +427,7 @@ def test_an_interrupted_fit_leaves_nothing_that_predicts(data, monkeypatch):
         model.predict(X[:2])
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_every_thread_and_leaves_nothing_that_predicts(data, monkeypatch):
     from sklearn.exceptions import NotFittedError
 

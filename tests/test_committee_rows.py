@@ -218,6 +218,7 @@ def test_threads_change_rounding_only(data, monkeypatch):
     assert gap(one.loo_proba_, many.loo_proba_) < 1e-9
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_while_members_are_calibrated_leaves_nothing_that_predicts(data, monkeypatch):
     X, y = data
     before, once = threading.enumerate(), threading.Semaphore(1)

@@ -215,6 +215,7 @@ LIMITED = """
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's /proc")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_leaves_no_worker_busy_and_nothing_that_predicts(client, data, monkeypatch):
     X, y = data
     add, waiting = FirstPass.add, threading.Semaphore(1)

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fisherkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
-    ["_array", "_blas", "_cityblock", "progress"],
+    ["_array", "_blas", "_cityblock", "progress", "whole_files"],
     ["kernels", "coding", "weights", "covariance"],
     ["basis"],
     ["canonical", "ridge", "sums", "moments"],
@@ -53,6 +53,7 @@ LAYERS = [
             "out_of_core",
         ),
         *("training", "training_code", "training_files", "model_files", "prediction"),
+        *("model_archives", "model_checks"),
         *("onnx_graph", "onnx_export", "console", "terminal", "cli_options"),
         *("report", "report_blocks", "report_scores", "report_quality", "report_model"),
         "report_data",

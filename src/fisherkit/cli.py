@@ -41,6 +41,7 @@ from fisherkit.cli_options import (
 )
 from fisherkit.cli_reproduce import reproduce
 from fisherkit.terminal import close_broken_pipes, printable
+from fisherkit.whole_files import check, written, written_text
 
 WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
 INTERRUPTED, NOT_READ = 130, 141  # as if the signals had ended it
@@ -201,8 +202,8 @@ def fit(
             if report is not None:
                 _write_report(done, report)
         if as_json:
-            written = {"model": model and str(model), "report": report and str(report)}
-            typer.echo(json.dumps({**summary, **written}, indent=1))
+            files = {"model": model and str(model), "report": report and str(report)}
+            typer.echo(json.dumps({**summary, **files}, indent=1))
             return
         console.show(summary)
         for path in (model, report):
@@ -250,11 +251,7 @@ def predict(
         if output is None:
             _write_parts(tables, sys.stdout)
         else:
-            with (
-                _following("predicting", quiet=quiet),
-                _whole_file(output) as part,
-                part.open("w", encoding="utf-8", newline="") as out,
-            ):
+            with _following("predicting", quiet=quiet), written_text(output) as out:
                 _write_parts(tables, out)
         for remark in answers.remarks:
             if not quiet:
@@ -264,17 +261,6 @@ def predict(
 def _write_parts(tables: Iterable[Any], file: Any) -> None:
     for number, table in enumerate(tables):
         table.to_csv(file, header=number == 0, lineterminator="\n")
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` that takes its place only once it is complete."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @app.command(epilog="Example: `fisherkit report outcome.fisherkit patients.csv -o outcome.html`")
@@ -359,7 +345,8 @@ def audit(
             )
             table = training.doubtful(read, seed=seed)
         if output is not None:
-            (table if raw else sheets.guarded(table)).to_csv(output)
+            with written_text(output) as out:
+                _write_parts([table if raw else sheets.guarded(table)], out)
         shown = table.head(rows)
         if as_json:
             typer.echo(shown.reset_index().to_json(orient="records", indent=1))
@@ -385,7 +372,8 @@ def export(
             graph = to_onnx(file.model).SerializeToString()
         except ExportError as error:
             raise _stop(error, WRONG_MODEL) from error
-        onnx.write_bytes(graph)
+        with written(onnx) as out:
+            out.write(graph)
         if not quiet:
             typer.echo(f"written: {onnx} ({len(graph):,} bytes)", err=True)
 
@@ -399,21 +387,24 @@ def _columns(
 def _write_report(done: Any, path: Path) -> None:
     from fisherkit.report import render
 
-    path.write_text(render(done), encoding="utf-8")
+    page = render(done)
+    with written_text(path) as out:
+        out.write(page)
 
 
 def _check_outputs(inputs: tuple[Path | None, ...], *outputs: Path | None) -> None:
     """Refuse, before any work, files that cannot be written or would overwrite one another."""
-    written = [path for path in outputs if path is not None]
-    for number, path in enumerate(written):
+    wanted = [path for path in outputs if path is not None]
+    for number, path in enumerate(wanted):
         if not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"{path}: there is no folder {path.absolute().parent}.")
         if path.is_dir():
             raise typer.BadParameter(f"{path} is a folder.")
         if any(given is not None and _same_file(path, given) for given in inputs):
             raise typer.BadParameter(f"{path} would overwrite what is to be read.")
-        if any(_same_file(path, other) for other in written[:number]):
+        if any(_same_file(path, other) for other in wanted[:number]):
             raise typer.BadParameter(f"{path} is to be written twice; give two names.")
+        check(path)
 
 
 def _same_file(path: Path, other: Path) -> bool:

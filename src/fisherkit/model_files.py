@@ -12,7 +12,6 @@ item by item: `_encode` replaces these on the way to the file, `_decode` brings 
 from __future__ import annotations
 
 import copy
-import io
 import json
 import warnings
 import zipfile
@@ -27,13 +26,24 @@ import numpy as np
 import skops.io
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
+from skops.io.exceptions import UntrustedTypesFoundException
 
 from fisherkit import calibrate, climb, committee, select
+from fisherkit.model_archives import (
+    METADATA,
+    ModelFileError,
+    compact,
+    contents,
+    member,
+    opened,
+    parsed,
+)
+from fisherkit.model_checks import check_metadata, check_model
+from fisherkit.whole_files import written
 
 __all__ = ["ModelFile", "ModelFileError", "VersionWarning", "load", "read_metadata", "save"]
 
 FORMAT = 1
-METADATA = "fisherkit.json"
 LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
 
 _LONG = 20  # items from which a list is kept as an array
@@ -79,10 +89,6 @@ _OURS = (
     "weights.Weights",
 )
 TRUSTED = ("numpy.dtype", *(f"fisherkit.{name}" for name in _OURS))
-
-
-class ModelFileError(ValueError):
-    """A file that is no model, not a whole one, of another version, or not safe to open."""
 
 
 class VersionWarning(UserWarning):
@@ -156,7 +162,8 @@ def save(
     Raises
     ------
     ModelFileError
-        If the model holds something that `load` would not open.
+        If `load` would not open the file: the model holds something that no file may, or does not
+        answer.
 
     Examples
     --------
@@ -175,7 +182,7 @@ def save(
     """
     content = {"model": _encode(model), "extra": _encode(extra or {})}
     try:
-        archive = skops.io.dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+        archive = skops.io.dumps(content, compression=zipfile.ZIP_STORED)
     except Exception as error:  # skops raises many kinds; all mean that it has no words for it
         raise ModelFileError(f"The model cannot be saved without code: {error}") from error
     unknown = set(skops.io.get_untrusted_types(data=archive)) - set(TRUSTED)
@@ -186,10 +193,15 @@ def save(
             "scikit-learn's."
         )
     about = {"format": FORMAT, "versions": {name: version(name) for name in LIBRARIES}}
-    file = io.BytesIO(archive)
-    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as members:
-        members.writestr(METADATA, json.dumps({**about, **(metadata or {})}))
-    Path(path).write_bytes(file.getvalue())
+    text = json.dumps({**about, **(metadata or {})})
+    check_metadata(json.loads(text))
+    try:
+        check_model(model, json.loads(text), len(archive))
+    except ModelFileError as error:
+        raise ModelFileError(f"The model cannot be saved: {error}") from error
+    whole = compact(archive, text.encode())
+    with written(path) as file:
+        file.write(whole)
 
 
 def read_metadata(path: Any) -> dict[str, Any]:
@@ -222,7 +234,8 @@ def read_metadata(path: Any) -> dict[str, Any]:
     >>> about["made by"], sorted(about["versions"])
     ('me', ['fisherkit', 'numpy', 'scikit-learn', 'skops'])
     """
-    return _checked(path)[1]
+    with opened(path) as archive:
+        return _metadata(archive, path)
 
 
 def load(path: Any) -> ModelFile:
@@ -239,8 +252,10 @@ def load(path: Any) -> ModelFile:
     Raises
     ------
     ModelFileError
-        If the file is not whole, of another format or version of fisherkit, or names a type that
-        is none of ours, scikit-learn's or NumPy's. Nothing of it has been built then.
+        If the file is not whole, of another format or version of fisherkit, claims to unfold into
+        far more than it is, or names a type that is none of ours, scikit-learn's or NumPy's:
+        nothing of it has been built then. Or if the model in it does not answer for rows that it
+        must know with finite numbers.
 
     Warns
     -----
@@ -260,81 +275,58 @@ def load(path: Any) -> ModelFile:
     >>> opened.model.predict([[0.2], [2.9]]), opened.extra
     (array([0, 1]), {'unit': 'mm'})
     """
-    archive, metadata = _checked(path)
-    _compare_versions(path, metadata)
-    try:
-        unknown = set(skops.io.get_untrusted_types(data=archive)) - set(TRUSTED)
-    except Exception as error:  # whatever skops stumbles over, nothing has been built yet
-        raise ModelFileError(f"{path} is not a model file that can be read: {error}") from error
-    if unknown:
-        raise ModelFileError(
-            f"{path} was not opened: it asks for {', '.join(sorted(unknown))}, which no model of "
-            "fisherkit needs. It may have been made to run code on your machine; nothing was run."
-        )
+    with opened(path) as archive:
+        metadata = _metadata(archive, path)
+        _compare_versions(path, metadata)
+        tree = contents(archive, Path(path).stat().st_size)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # said above already
-            content = skops.io.loads(archive, trusted=list(TRUSTED))
-        return ModelFile(_decode(content["model"]), metadata, _decode(content["extra"]))
-    except Exception as error:
-        raise ModelFileError(f"{path} is damaged: {error}") from error
-
-
-def _checked(path: Any) -> tuple[bytes, dict[str, Any]]:
-    """The bytes of a whole model file, and its metadata."""
-    path = Path(path)
-    if path.is_dir():
-        raise ModelFileError(f"{path} is a folder, not a model file; name the file in it.")
-    if not path.is_file():
-        raise ModelFileError(f"{path} does not exist.")
-    archive = path.read_bytes()
-    try:
-        with zipfile.ZipFile(io.BytesIO(archive)) as members:
-            damaged = members.testzip()
-            if damaged is not None:
-                raise ModelFileError(f"{path} is damaged: {damaged} in it is not what was written.")
-            if METADATA not in members.namelist():
-                raise ModelFileError(f"{path} is not a model file of fisherkit: no {METADATA}.")
-            metadata = json.loads(members.read(METADATA))
-    except zipfile.BadZipFile as error:
-        raise ModelFileError(_not_an_archive(path, archive)) from error
-    except ModelFileError:
-        raise
-    except Exception as error:
-        raise ModelFileError(f"{path} is damaged: {error}") from error
-    found = metadata.get("format") if isinstance(metadata, dict) else None
-    if found != FORMAT:
+            content = skops.io.loads(tree, trusted=list(TRUSTED))
+    except UntrustedTypesFoundException as error:
+        unknown = set(skops.io.get_untrusted_types(data=tree)) - set(TRUSTED)
         raise ModelFileError(
-            f"{path} has the file format {found!r}; this version of fisherkit "
+            f"{path} was not opened: it asks for {', '.join(sorted(unknown))}, which no model of "
+            "fisherkit needs. It may have been made to run code on your machine; nothing was run."
+        ) from error
+    except Exception as error:  # whatever skops stumbles over: only types named here were built
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+    try:
+        found = ModelFile(_decode(content["model"]), metadata, _decode(content["extra"]))
+    except Exception as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+    try:
+        check_model(found.model, metadata, len(tree))
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+    return found
+
+
+def _metadata(archive: zipfile.ZipFile, path: Any) -> dict[str, Any]:
+    about = parsed(member(archive, METADATA), Path(path).stat().st_size)
+    found = about.get("format") if isinstance(about, dict) else None
+    if type(found) is not int or found != FORMAT:
+        raise ModelFileError(
+            f"it has the file format {str(found)[:100]}; this version of fisherkit "
             f"({version('fisherkit')}) reads format {FORMAT}."
         )
-    return archive, metadata
-
-
-def _not_an_archive(path: Path, archive: bytes) -> str:
-    if archive[:1] == b"\x80" or archive[:2] in (b"\x1f\x8b", b"(d", b"cp"):
-        return (
-            f"{path} was not opened: it looks like a pickle, which runs code when opened. Models "
-            "of fisherkit are never pickles."
-        )
-    if archive[:4] == b"PK\x03\x04":
-        return f"{path} is not a whole model file: its end is missing. Copy or write it again."
-    return f"{path} is not a model file of fisherkit."
+    check_metadata(about)
+    return about
 
 
 def _compare_versions(path: Any, metadata: dict[str, Any]) -> None:
-    written = metadata.get("versions", {})
+    written = metadata["versions"]
     here = {name: version(name) for name in LIBRARIES}
-    ours = str(written.get("fisherkit"))
+    ours = written["fisherkit"]
     if _release(ours) != _release(here["fisherkit"]):
         raise ModelFileError(
-            f"{path} was written by fisherkit {ours}, and this is fisherkit {here['fisherkit']}. "
+            f"it was written by fisherkit {ours[:100]}, and this is fisherkit {here['fisherkit']}. "
             "Train it again, or install that version."
         )
     others = [
-        f"{name} {written.get(name)} (here {here[name]})"
+        f"{name} {written[name][:100]} (here {here[name]})"
         for name in ("scikit-learn", "numpy")
-        if _release(str(written.get(name))) != _release(here[name])
+        if _release(written[name]) != _release(here[name])
     ]
     if others:
         warnings.warn(
@@ -393,6 +385,8 @@ def _decode_one(value: Any) -> Any:
     if isinstance(value, _Pairs):
         return dict(zip(value.keys, map(_decode, value.values), strict=True))
     if isinstance(value, _Many):
+        if value.values.dtype.kind != "U" and value.values.dtype != np.int64:
+            raise ValueError(f"a list of {value.values.dtype} was never saved as an array")
         return value.values.tolist() if value.listed else value.values.astype(object)
     return value
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from fisherkit.reproduction.tasks import Result, Task, rounded
+from fisherkit.whole_files import written_text
 
 fcntl: Any
 try:
@@ -248,16 +249,10 @@ def _flat(result: Result) -> dict[str, object]:
 def _write(path: Path, columns: tuple[str, ...], rows: list[dict[str, object]]) -> None:
     """Replace a table in one step, so that it is never seen half-written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    with written_text(path) as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def read_tables(folder: Path) -> Iterator[Record]:

@@ -23,6 +23,7 @@ from fisherkit.reproduction.rank_figure import critical_difference
 from fisherkit.reproduction.table_findings import about_tables
 from fisherkit.reproduction.tables import MEAN, Ranks, Row
 from fisherkit.reproduction.tasks import HONEST, LEAK, PAPER
+from fisherkit.whole_files import written_text
 
 _PROTOCOLS = {HONEST: "", PAPER: "paper's protocol", LEAK: "leaking protocol"}
 _OVERVIEW = (
@@ -64,7 +65,9 @@ def publish(journal: Journal, *, splits: int = 100, quick: bool = False) -> list
     for paper, found in summaries.items():
         texts = about_tables(paper, found), about_figures(journal, paper)
         sections[paper][:0] = [f"<p>{escape(text)}</p>" for text in texts if text]
-    path.write_text(_page(journal, _overview(overview, errors), sections), encoding="utf-8")
+    page = _page(journal, _overview(overview, errors), sections)
+    with written_text(path) as file:
+        file.write(page)
     return [*written, path]
 
 

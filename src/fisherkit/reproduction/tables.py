@@ -23,6 +23,7 @@ from fisherkit.reproduction.experiments import (
 from fisherkit.reproduction.journal import Journal, Record
 from fisherkit.reproduction.splits import IDA, SIZES, UCI, n_splits
 from fisherkit.reproduction.tasks import HONEST, Task, rounded
+from fisherkit.whole_files import written_text
 
 Row = dict[str, object]
 MEAN = "mean of the sets"
@@ -328,7 +329,7 @@ def overview(journal: Journal, *, splits: int = 100, quick: bool = False) -> lis
 
 def write(path: object, columns: Iterable[str], rows: Iterable[Row]) -> None:
     """Write a table as CSV; what a row lacks, and what is not a number, is left empty."""
-    with open(path, "w", newline="", encoding="utf-8") as file:  # type: ignore[call-overload]
+    with written_text(path) as file:
         writer = csv.DictWriter(file, list(columns), restval="", lineterminator="\n")
         writer.writeheader()
         for row in rows:
