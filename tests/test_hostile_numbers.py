@@ -145,3 +145,12 @@ def test_four_rows_that_no_width_tells_apart_are_fitted_without_a_warning():
         for bias in ("free", "penalized", "none"):
             model = KernelFisherClassifier(bias=bias).fit(X, [0, 1, 0, 1])
             assert np.all(np.isfinite(model.predict_proba(X)))
+
+
+@pytest.mark.parametrize("bias", ["free", "penalized", "none"])
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_many_rows_of_which_the_kernel_sees_nothing_give_a_constant(penalty, bias):
+    X, y = np.zeros((600, 2)), np.arange(600.0)
+    model = KernelRidgeCV("linear", bias=bias, penalty=penalty, n_components=None).fit(X, y)
+    predicted = model.predict(X[:3])
+    assert np.ptp(predicted) == 0 and np.isfinite(predicted[0])

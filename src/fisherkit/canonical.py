@@ -232,7 +232,7 @@ class Canonical:
                 L[rows, :] -= mean[rows, None] * s
             offset = weights.mass * float(mean @ mean)
         elif bias == "penalized":
-            L = xp.concat([L, s + xp.zeros_like(L[:1, :])], axis=0)
+            L = xp.concat([L, s + 0.0], axis=0)
             offset = -weights.mass
         L, inner = _inner(L, left_out / weights.total if rough else 0.0)
         trace = float(xp.sum(xp.linalg.diagonal(inner))) + offset + left_out
