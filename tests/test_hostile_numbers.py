@@ -155,3 +155,12 @@ def test_a_regularisation_beside_which_the_kernel_is_nothing_gives_a_constant(pe
     model = KernelRidgeCV(bias=bias, penalty=penalty, regularization=1e150).fit(X, y)
     predicted = model.predict(X[:9])
     assert np.ptp(predicted) < 1e-100 and np.isfinite(predicted[0])
+
+
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_a_kernel_too_narrow_for_products_is_fitted_without_a_low_rank(penalty):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 2)), rng.normal(size=600)
+    model = KernelRidgeCV(gamma=1e119, penalty=penalty).fit(X, y)
+    assert model.selection_.method == "full"
+    assert np.all(np.isfinite(model.predict(X)))

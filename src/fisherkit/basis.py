@@ -26,6 +26,7 @@ BASES = ("auto", "full", "pivoted", "random")  # that do not depend on labels
 _BLOCK = 128  # pivots drawn at once
 _LAST_BLOCK = 16  # drawn at least
 _MARGIN = 1.2  # drawn for each one that is predicted to be missing
+_OWN = 1e-3  # error of k(x, x), relative, from which products say nothing of the others
 _KEEP = 0.002  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
@@ -97,7 +98,16 @@ def low_rank(
         # Cholesky of the residual kernel among the drawn rows decides which of them are kept.
         L = store.filled
         L_S = xp.take(L, S, axis=1)
-        H = gram.rows(S, S) - L_S.T @ L_S
+        H = gram.rows(S, S)
+        if not pivots and not _own_values(H, xp.take(residual, S, axis=0)):
+            if max_rank is None:
+                return None
+            raise ValueError(
+                "The kernel is so narrow, beside the largest distance between rows, that rounding "
+                "decides its values. Use a smaller gamma, or bring outlying rows nearer, for "
+                "example by sklearn.preprocessing.RobustScaler or QuantileTransformer."
+            )
+        H = H - L_S.T @ L_S
         largest = float(xp.max(xp.take(residual, S, axis=0)))
         corner, kept = _array.pivoted_cholesky(H, max(_KEEP * largest, rounding))
         if len(kept) == 0:
@@ -116,6 +126,13 @@ def low_rank(
     if trace > enough and max_rank is None:
         return None
     return Factor(store.filled, np.asarray(pivots, dtype=np.int64), trace)
+
+
+def _own_values(H: Array, diagonal: Array) -> bool:
+    """Whether kernel values found by products have k(x, x) where a row meets itself."""
+    xp = _array.namespace(H)
+    gap = xp.abs(xp.linalg.diagonal(H) - diagonal)
+    return bool(xp.all(gap <= _OWN * xp.max(diagonal)))
 
 
 def many(rank: int, gram: Gram) -> bool:
