@@ -436,4 +436,4 @@ def test_the_choice_is_that_of_a_loop_over_the_path(seed, n_classes, sparsest):
     scores = decisions[:, 0] if n_classes == 2 else decisions
     index = sample.labels.index[held.rows]
     truth = oracles.slope(scores, index, None, 1 / np.bincount(index)[index] if balanced else None)
-    assert choice.slope == pytest.approx(truth, rel=1e-5)
+    assert choice.slope.value == pytest.approx(truth, rel=1e-5)

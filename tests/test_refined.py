@@ -44,7 +44,11 @@ def fitted(X, y, rows, memory, **options):
 @pytest.mark.parametrize("gamma", WIDTHS.values(), ids=WIDTHS)
 @pytest.mark.parametrize("mu", [1e-8, 1e-6, 1e-4, 1e-2])
 def test_blocks_agree_with_memory_as_well_as_memory_with_itself(data, penalty, bias, gamma, mu):
-    """On rows in another order, memory finds what rounding of the kernel values allows."""
+    """On rows in another order, memory finds what rounding of the kernel values allows.
+
+    Some processors round alike in any order. What nearly dependent centres then hide is the error
+    eps n / mu that `fisherkit.refined` names, of memory and of blocks.
+    """
     X, y, rows = data
     options = {"gamma": gamma, "penalty": penalty, "bias": bias, "regularization": mu}
     shuffle = np.random.default_rng(2).permutation(N)
@@ -52,9 +56,12 @@ def test_blocks_agree_with_memory_as_well_as_memory_with_itself(data, penalty, b
     other = fitted(X[shuffle], y[shuffle], np.argsort(shuffle)[rows], "8GB", **options)
     parts = fitted(X, y, rows, SMALL, **options)
     itself = gap(whole.loo_decision_[shuffle], other.loo_decision_)
-    assert gap(whole.loo_decision_, parts.loo_decision_) < max(1e-8, 10 * itself)
+    eps = np.finfo(float).eps
+    dependent = np.linalg.cond(Kernel("rbf", gamma=gamma).block(X[rows], X[rows])) > 0.1 / eps
+    hidden = eps * N / mu if dependent and penalty == "rkhs" else 0.0
+    assert gap(whole.loo_decision_, parts.loo_decision_) < max(1e-8, 10 * itself, hidden)
     # f(x) = k(x)'a rounds by eps |a|_1, however well a is known
-    known = np.finfo(float).eps * np.sum(np.abs(whole.dual_coef_))
+    known = eps * np.sum(np.abs(whole.dual_coef_))
     assert gap(whole.decision_function(X), parts.decision_function(X)) < max(1e-8, known)
 
 
