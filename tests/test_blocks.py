@@ -556,3 +556,81 @@ def test_a_fit_with_folds_keeps_its_matrix_however_tall(monkeypatch):
     y = (X[:, 0] > 0).astype(int)
     model = KernelFisherClassifier(basis="random", n_components=20, gamma=0.3, cv=3).fit(X, y)
     assert model.selection_.method == "centres"
+
+
+@pytest.fixture
+def by_sums(monkeypatch):
+    monkeypatch.setattr("fisherkit.large._LEAST_SUMS", 1)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_the_width_of_a_fit_by_sums_is_that_for_the_centres_asked_for(given, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 6))
+    y = np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2 + 0.3 * rng.normal(size=4000)
+    centres = dict(basis=np.arange(30)) if given else dict(n_components=30, random_state=0)
+    fits = []
+    for least in (1, 1 << 40):
+        monkeypatch.setattr("fisherkit.large._LEAST_SUMS", least)
+        fits.append(KernelRidgeCV(**centres).fit(X, y))
+    sums, matrix = fits
+    assert sums.selection_.method == "streamed" and matrix.selection_.method == "centres"
+    assert sums.gamma_ == pytest.approx(matrix.gamma_, rel=0.5)
+    assert sums.selection_.value <= 1.02 * matrix.selection_.value
+
+
+@pytest.mark.usefixtures("by_sums")
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_sums_refuse_kernels_that_are_not_positive_on_the_centres(penalty):
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = KernelFisherClassifier("sigmoid", gamma=0.3, basis=np.arange(30), penalty=penalty)
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        model.fit(X, y)
+
+
+@pytest.mark.usefixtures("by_sums")
+@pytest.mark.parametrize("kind", ["texts", "frame", "categories"])
+def test_numbers_that_memory_converts_are_converted_however_many_rows_there_are(kind):
+    X = np.random.default_rng(0).normal(size=(600, 3)).round(3)
+    y = (X[:, 0] > 0).astype(int)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    converted = {
+        "texts": X.astype(str),
+        "frame": frame.astype(object),
+        "categories": frame.assign(a=pd.Categorical(frame["a"])),
+    }[kind]
+    options = dict(gamma=0.3, basis=np.arange(30))
+    model = KernelFisherClassifier(**options).fit(converted, y)
+    plain = KernelFisherClassifier(**options).fit(X, y)
+    assert gap(plain.loo_decision_, model.loo_decision_) < 1e-8
+
+
+@pytest.mark.usefixtures("by_sums")
+def test_sums_refuse_what_memory_refuses_in_its_words():
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    y = (X[:, 0] > 0).astype(float)
+    model = KernelFisherClassifier(gamma=0.3, basis=np.arange(30))
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        model.fit(X, np.where(np.arange(600) == 3, np.nan, y))
+    huge = X.copy()
+    huge[7, 1] = -1e200
+    for kernel in ("rbf", "linear"):
+        with pytest.raises(ValueError, match=r"X has values of size 1e\+200, whose squares"):
+            clone(model).set_params(kernel=kernel).fit(huge, y)
+
+
+@pytest.mark.parametrize("penalty", ["rkhs", "coefficients"])
+def test_targets_far_from_zero_are_fitted_as_those_about_it(penalty):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = np.c_[X[:, 0] + 0.1 * rng.normal(size=2000), np.sin(X[:, 1])]
+    w = rng.integers(0, 3, size=2000)
+    w[:50] = 1
+    options = dict(gamma=0.3, basis=np.arange(50), penalty=penalty, max_memory=SMALL)
+    near = KernelRidgeCV(**options).fit(X, y, sample_weight=w)
+    far = KernelRidgeCV(**options).fit(X, y + 1e9, sample_weight=w)
+    assert near.selection_.method == far.selection_.method == "streamed"
+    assert far.regularization_ == pytest.approx(near.regularization_, rel=1e-3)
+    np.testing.assert_allclose(far.predict(X) - 1e9, near.predict(X), atol=1e-4)
+    np.testing.assert_allclose(far.loo_prediction_ - 1e9, near.loo_prediction_, atol=1e-4)

@@ -40,7 +40,7 @@ import numpy as np
 from fisherkit import _array
 from fisherkit._array import Array
 from fisherkit.basis import leading_rows
-from fisherkit.canonical import trace_unit
+from fisherkit.canonical import require_positive, trace_unit
 from fisherkit.kernels import Gram, Kernel
 from fisherkit.sums import Block, Numbers, Sums, moment_numbers
 from fisherkit.weights import Weights
@@ -88,6 +88,10 @@ class Centres:
         """The model on the rows X (m, d); O(m^3)."""
         xp = _array.namespace(X)
         rows = np.arange(X.shape[0])
+        if not kernel.known_positive:
+            gram = Gram(X, kernel)
+            corner = gram.corner(_array.indices(rows, X))
+            require_positive(corner, Weights.unit(corner), gram.rounding)
         if penalty == "coefficients":
             return cls(kernel, X, rows, xp.sqrt(frequency), None)
         if len(rows) > _MANY:  # pivots for all would take longer than the factorisation itself

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fisherkit import _array
 from fisherkit._array import Array
-from fisherkit.kernels import fingerprints, race
+from fisherkit.kernels import LARGEST, fingerprints, race
 from fisherkit.progress import Meter
 from fisherkit.sums import Block, Numbers
 from fisherkit.weights import Weights
@@ -407,6 +407,12 @@ class Survey:
             raise ValueError(
                 f"Input X contains {'NaN' if np.isnan(values[row, column]) else 'infinity'} in "
                 f"{self.describe(int(index[row]))}, column {column}."
+            )
+        largest = max(float(values.max()), -float(values.min()))
+        if largest > LARGEST:
+            raise ValueError(
+                f"X has values of size {largest:.3g}, whose squares overflow. Scale X, for example "
+                "with sklearn.preprocessing.StandardScaler."
             )
         return values
 

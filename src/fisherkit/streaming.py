@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
@@ -43,8 +43,14 @@ def dense(X: Any) -> Any:
 
 def by_sums(model: Any, X: Any) -> bool:
     """Whether a fit that memory holds can be had from sums over blocks of rows as well."""
-    plain = getattr(model, "cv", None) is None and not callable(getattr(model, "criterion", None))
-    return plain and str(getattr(X, "dtype", "")) != "object"
+    if getattr(model, "cv", None) is not None or callable(getattr(model, "criterion", None)):
+        return False
+    try:
+        if hasattr(X, "columns"):
+            require_number_columns(X, "X")
+    except ValueError:  # memory converts what is a number, and says what is none
+        return False
+    return not _array.is_numpy(X) or X.dtype.kind in "biuf"
 
 
 def require_streamable(model: Any, reason: str) -> None:
@@ -73,9 +79,11 @@ def checked_targets(X: Any, y: Any, *, classifier: bool) -> Any:
     if classifier:
         if _array.is_numpy(y):
             y = column_or_1d(y, warn=True)
+            if y.dtype.kind == "f":
+                assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-    else:
-        y = check_array(y, ensure_2d=False, dtype="numeric") if _array.is_numpy(y) else y
+    elif _array.is_numpy(y):
+        y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
     check_consistent_length(X, y)
     if X.shape[0] < 2:
         raise ValueError(
@@ -164,11 +172,15 @@ def fit_regressor(model: Any, plan: Plan, X: Any, y: Any, sample_weight: Any) ->
     validation.targets(Y)
     flat = len(y.shape) == 1
     weights = Weights(frequency, xp.ones_like(frequency))
-    fit, residuals = _fit_local(model, model._request(plan), X, Y, weights)
+    shift = xp.zeros_like(Y[0, :])
+    if model.bias == "free":  # sums over targets far from zero would lose what these differ by
+        shift = weights.mean(Y)
+    fit, residuals = _fit_local(model, model._request(plan), X, Y - shift, weights)
+    fit = replace(fit, intercept=fit.intercept + shift)
     model._store_large(fit, flat=flat)
     if plan.held:
         model._keep_rows(model._prepare(dense(X), y, sample_weight), fit)
-    prediction = residuals.Y - residuals.leave_one_out()
+    prediction = residuals.Y + shift - residuals.leave_one_out()
     absent = _dropped(X, kept)
     if absent is not None:
         prediction = interleave(prediction, model._raw_scores(absent), kept)
