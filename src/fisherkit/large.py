@@ -187,7 +187,7 @@ def fit_large(request: Request, rows: Rows, d: int, given: Sample | None = None)
     sample, pool, seen = draw(request.plan, request.seed, rows, d)
     if request.plan.held and request.kernel.has_gamma and request.gamma_rule == "loo":
         assert isinstance(rows, LocalRows)
-        width: float | None = _width_on_centres(request, rows, seen, given)
+        width: float | None = _width_on_centres(request, rows, sample, seen, given)
     else:
         width = _width(request, rows, sample, seen)
     kernel = replace(request.kernel, gamma=width)
@@ -330,35 +330,24 @@ def _width(request: Request, rows: Rows, sample: Sample, seen: Seen) -> float | 
 
 
 def _width_on_centres(
-    request: Request, rows: LocalRows, seen: Seen, given: Sample | None
+    request: Request, rows: LocalRows, sample: Sample, seen: Seen, given: Sample | None
 ) -> float | None:
-    """The width by the exact core on some rows, with the centres asked for.
+    """The width by the exact core on a sample, with the centres asked for.
 
     Few centres call for a wider kernel than every row as a centre does.
     """
     m = request.plan.n_components
     assert m is not None
-    places = np.flatnonzero(_array.to_numpy(rows.frequency) > 0)
-    if len(places) > (size := max(_PILOT, _TALL * m)):
-        places = np.random.RandomState(request.seed).choice(places, size, replace=False)
-    named = np.empty(0, dtype=np.int64) if given is None else given.index
-    places = np.union1d(places, named)
-    some = block_of(rows.sample_of(places), rows.reference)
-    design = Design(
-        gram=Gram(_array.widen(some.X), request.kernel),
-        weights=some.weights,
-        penalty=request.penalty,
-        bias=request.bias,
-        basis=request.plan.basis,
-        n_components=m,
-        rows=None if given is None else np.searchsorted(places, named),
-        seed=request.seed,
-    )
-    held_out = HeldOut.leave_one_out(some.Y, some.weights, balanced=request.balanced)
-    problem = Problem(design, some.Y, Criterion(request.criterion, held_out))
+    some = sample.take(np.arange(min(max(_PILOT, _TALL * m), sample.size)))
+    if given is not None:
+        some = rows.sample_of(np.union1d(some.index, given.index))
+    problem = _problem(request, rows, request.kernel, some, seen, request.plan.basis, m)
+    if given is not None:
+        named = np.searchsorted(some.index, given.index)
+        problem = replace(problem, design=replace(problem.design, rows=named))
     mu = _mu_of_part(request, problem, seen)
     gamma = tune(problem, mu=mu, gamma=None, search_gamma=True).selection.gamma
-    log.info("gamma %.4g tuned on %d of %d rows", gamma, len(places), seen.rows)
+    log.info("gamma %.4g tuned on %d of %d rows", gamma, some.size, seen.rows)
     return gamma
 
 
