@@ -20,5 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not os.environ.get("FISHERKIT_DATA"):
         needed = pytest.mark.skip(reason="FISHERKIT_DATA is not set")
         for item in items:
-            if item.name in ("fisherkit.datasets.load_ida", "fisherkit.datasets.load_uci"):
+            if item.name in (
+                "fisherkit.datasets.loaders.load_ida",
+                "fisherkit.datasets.loaders.load_uci",
+            ):
                 item.add_marker(needed)

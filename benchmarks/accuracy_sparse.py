@@ -21,8 +21,8 @@ from _common import Row, append_csv, print_table, read_csv, split_of, write_csv
 from sklearn.model_selection import StratifiedKFold
 
 from fisherkit import ForwardFisherClassifier, SparseFisherClassifier
-from fisherkit.crossfit import fold_errors, hold_out
-from fisherkit.learners import ForwardLearner, LqLearner
+from fisherkit.sparse.crossfit import fold_errors, hold_out
+from fisherkit.sparse.learners import ForwardLearner, LqLearner
 
 METHODS = ("q=1", "q=0.5", "ols", "fofs", "press")
 # Largest mean error in percent and, where one is given, target of the share retained in percent.

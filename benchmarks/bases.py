@@ -21,9 +21,11 @@ from sklearn.cluster import KMeans
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from fisherkit import KernelFisherClassifier, basis, greedy
-from fisherkit.kernels import Gram, Kernel
-from fisherkit.weights import Weights
+from fisherkit import KernelFisherClassifier
+from fisherkit.core import basis
+from fisherkit.core.kernels import Gram, Kernel
+from fisherkit.core.weights import Weights
+from fisherkit.tuning import greedy
 
 SETS = ("banana", "waveform", "splice", "image", "magic", "adult")
 CENTRES = (50, 200, 500)

@@ -16,13 +16,13 @@ from _common import Row, best_of, make_gaussians, print_table, write_csv
 from sklearn.metrics.pairwise import laplacian_kernel
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
-from fisherkit._cityblock import cityblock
-from fisherkit.canonical import mu_floor
-from fisherkit.decompose import Decomposer, Design
-from fisherkit.kernels import Gram, Kernel, reference_width, width_step
-from fisherkit.ridge import RidgePath
-from fisherkit.select import mu_grid
-from fisherkit.weights import Weights
+from fisherkit.core.canonical import mu_floor
+from fisherkit.core.decompose import Decomposer, Design
+from fisherkit.core.kernels import Gram, Kernel, reference_width, width_step
+from fisherkit.core.l1_distances import cityblock
+from fisherkit.core.ridge import RidgePath
+from fisherkit.core.weights import Weights
+from fisherkit.tuning.select import mu_grid
 
 COST_LIMITS = {400: 1.25, 1300: 1.1}
 REPEATS = {400: 15, 1300: 3}

@@ -1,8 +1,8 @@
 """Tens of thousands of hostile fits: each is right, or refused in words.
 
-Draws estimators, parameters and data as `tests/hostile_fits.py` describes, and counts how the fits
-end. `results/fuzz.csv` has a row for each estimator; what broke is printed with what it takes to
-do it again.
+Draws estimators, parameters and data as `tests/support/hostile_fits.py` describes, and counts how
+the fits end. `results/fuzz.csv` has a row for each estimator; what broke is printed with what it
+takes to do it again.
 
 Usage: OPENBLAS_NUM_THREADS=1 python benchmarks/fuzz.py [fits] [first seed]
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from _common import environment, write_csv
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from hostile_fits import Broken, cases, verdict
 

@@ -13,11 +13,11 @@ from _common import Row, print_table, write_csv
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
-from fisherkit.crossfit import Labels
+from fisherkit.core.kernels import Kernel
+from fisherkit.core.weights import Weights
 from fisherkit.datasets import make_waveform
-from fisherkit.kernels import Kernel
-from fisherkit.learners import LqLearner
-from fisherkit.weights import Weights
+from fisherkit.sparse.crossfit import Labels
+from fisherkit.sparse.learners import LqLearner
 
 SETS = {"digits": 500, "waveform": 400}
 FRACTIONS = np.logspace(-0.2, -3.2, 13)  # of the largest useful rho

@@ -46,12 +46,10 @@ from fisherkit import (  # noqa: E402
     KernelFisherClassifier,
     KernelRidgeCV,
     SparseFisherClassifier,
-    console,
-    model_files,
-    training,
-    training_data,
-    training_files,
 )
+from fisherkit.cli import console  # noqa: E402
+from fisherkit.models import files  # noqa: E402
+from fisherkit.training import fitting, intake, saved  # noqa: E402
 
 MOST_SECONDS, MOST_MB = 2.0, 100.0
 STATUS = Path("/proc/self/status")
@@ -106,8 +104,8 @@ def packed(entries: list[Entry]) -> bytes:
     out, listing = io.BytesIO(), io.BytesIO()
     for entry in entries:
         name, start = entry.name.encode(), out.tell()
-        about = (entry.flags | 0x800, entry.method, 0, 33, entry.crc)
-        about += (len(entry.data), entry.size & 0xFFFFFFFF, len(name))
+        sizes = (len(entry.data), entry.size & 0xFFFFFFFF, len(name))
+        about = (entry.flags | 0x800, entry.method, 0, 33, entry.crc, *sizes)
         out.write(struct.pack("<4sHHHHHIIIHH", b"PK\3\4", 20, *about, 0) + name + entry.data)
         listing.write(
             struct.pack("<4sHHHHHHIIIHHHHHII", b"PK\1\2", 20, 20, *about, 0, 0, 0, 0, 0, start)
@@ -166,15 +164,15 @@ def bases(folder: Path) -> list[Base]:
     fitted += [(KernelRidgeCV().fit(X, y), X)]
     found = []
     for number, (model, rows) in enumerate(fitted):
-        model_files.save(model, folder / f"{number}")
+        files.save(model, folder / f"{number}")
         found.append((folder / f"{number}", rows))
     table = pd.DataFrame(X, columns=["a", "b"])
     table["town"] = np.where(np.arange(len(X)) % 3 == 0, "Ulm", "Bath")
     table["kind"] = np.where(y > 0, "up", "down")
     table.to_csv(folder / "table.csv", index=False)
     for method in ("fisher", "committee"):
-        done = training.train(training_data.read_data(folder / "table.csv", "kind"), method)
-        training_files.save(done, folder / method, console.describe(done))
+        done = fitting.train(intake.read_data(folder / "table.csv", "kind"), method)
+        saved.save(done, folder / method, console.describe(done))
         found.append((folder / method, done.X))
     return [Base(path.read_bytes(), unpacked(path), rows) for path, rows in found]
 
@@ -355,7 +353,7 @@ def trees_out_of_bounds(base: Base, other: Base, rng: Rng) -> bytes:
     elif how == 4:  # a hundred thousand objects
         kind = {
             "__class__": "Kernel",
-            "__module__": "fisherkit.kernels",
+            "__module__": "fisherkit.core.kernels",
             "__loader__": "ObjectNode",
         }
         many = [{**kind, "__id__": k + 1} for k in range(100_000)]
@@ -436,10 +434,18 @@ def types_of_the_tree(base: Base, other: Base, rng: Rng) -> bytes:
     types = [
         *(("os", "system"), ("posix", "system"), ("builtins", "eval"), ("builtins", "exec")),
         *(("subprocess", "Popen"), ("functools", "partial"), ("operator", "methodcaller")),
-        *(("fisherkit.cli", "app"), ("fisherkit.kernels", "Kernel"), ("numpy", "dtype")),
+        *(
+            ("fisherkit.cli.commands", "app"),
+            ("fisherkit.core.kernels", "Kernel"),
+            ("numpy", "dtype"),
+        ),
         *(("sklearn.tree._tree", "Tree"), ("sklearn.svm._classes", "SVC"), ("numpy", "float64")),
         *(("sklearn.preprocessing._data", "StandardScaler"), ("collections", "OrderedDict")),
-        *(("fisherkit.estimators", "KernelRidgeCV"), ("builtins", "int"), ("builtins", "list")),
+        *(
+            ("fisherkit.estimators.fisher", "KernelRidgeCV"),
+            ("builtins", "int"),
+            ("builtins", "list"),
+        ),
     ]
     loaders = sorted({node["__loader__"] for node in nodes(tree)})
     loaders += ["FunctionNode", "MethodNode", "PartialNode", "OperatorFuncNode", "TreeNode"]
@@ -643,7 +649,7 @@ def resident(field: str) -> float:
 def forget_peak() -> None:
     """Give back what is free, and let the peak of the resident memory begin anew."""
     gc.collect()
-    if hasattr(LIBRARY, "malloc_trim"):
+    if LIBRARY is not None and hasattr(LIBRARY, "malloc_trim"):
         LIBRARY.malloc_trim(0)
     if STATUS.exists():
         Path("/proc/self/clear_refs").write_text("5")
@@ -656,19 +662,19 @@ def outcome(path: Path, *tables: Any) -> str:
     """
     with redirect_stdout(io.StringIO()):
         try:
-            about = model_files.read_metadata(path)
+            about = files.read_metadata(path)
             json.dumps(about, indent=1)
             if "summary" in about:
                 console.show(about["summary"])
                 console.show_columns(about)
-        except model_files.ModelFileError:
+        except files.ModelFileError:
             pass
     try:
-        file = model_files.load(path)
-    except model_files.ModelFileError:
+        file = files.load(path)
+    except files.ModelFileError:
         return "refused"
     if "columns" in file.metadata:
-        training_files.columns(file)
+        saved.columns(file)
     X = next(table for table in tables if table.shape[1] == file.model.n_features_in_)
     answers = [file.model.predict(X)]
     if hasattr(file.model, "predict_proba"):

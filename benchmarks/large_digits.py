@@ -15,7 +15,8 @@ import numpy as np
 from _common import Row, write_csv
 from sklearn.datasets import make_moons
 
-from fisherkit import KernelFisherClassifier, blocks
+from fisherkit import KernelFisherClassifier
+from fisherkit.rows import passes
 
 N, CENTRES, BLOCKS = 4000, 300, "20MB"
 LIMIT = 1e-8
@@ -43,9 +44,9 @@ def compare(family: str, penalty: str, gamma: float, relative: float) -> Row:
     whole = decisions(X, y, rows, "8GB", **options)
     shuffled = decisions(X[order], y[order], np.argsort(order)[rows], "8GB", **options)
     again = decisions(X, y, rows, BLOCKS, **options)
-    shipped, blocks._DOUBT = blocks._DOUBT, np.inf
+    shipped, passes._DOUBT = passes._DOUBT, np.inf
     once = decisions(X, y, rows, BLOCKS, **options)
-    blocks._DOUBT = shipped
+    passes._DOUBT = shipped
 
     def gap(other: np.ndarray) -> float:
         return float(np.max(np.abs(whole - other)) / np.max(np.abs(whole)))

@@ -14,8 +14,8 @@ from _common import print_table, write_csv
 from permutation_noise import draw
 
 from fisherkit import KernelFisherClassifier
+from fisherkit.inference.relabel import Relabelled, roc_auc
 from fisherkit.model_selection import permutation_test_score
-from fisherkit.relabel import Relabelled, roc_auc
 
 PERMUTATIONS = 99
 LEVEL = 0.05

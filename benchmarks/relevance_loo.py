@@ -13,9 +13,10 @@ import numpy as np
 from _common import Row, print_table, timed, write_csv
 from sklearn.preprocessing import StandardScaler
 
-from fisherkit import KernelFisherClassifier, relevance
+from fisherkit import KernelFisherClassifier
 from fisherkit.datasets import load_ida, load_uci
 from fisherkit.reproduction.splits import random_split
+from fisherkit.tuning import relevance
 
 SETS = {
     "heart": 170,

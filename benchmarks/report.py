@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fisherkit import KernelFisherClassifier
 from fisherkit.report import render
-from fisherkit.training import Training
+from fisherkit.training.fitting import Training
 
 
 def measure(n: int) -> Row:

@@ -26,10 +26,12 @@ from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
 from sklearn.linear_model import lasso_path  # noqa: E402
 from sklearn.svm import SVC  # noqa: E402
 
-from fisherkit import ForwardFisherClassifier, SparseFisherClassifier, forward, sparse  # noqa: E402
-from fisherkit.coding import optimal_scores  # noqa: E402
-from fisherkit.kernels import Kernel  # noqa: E402
-from fisherkit.weights import Weights  # noqa: E402
+from fisherkit import ForwardFisherClassifier, SparseFisherClassifier  # noqa: E402
+from fisherkit.core import forward  # noqa: E402
+from fisherkit.core.coding import optimal_scores  # noqa: E402
+from fisherkit.core.kernels import Kernel  # noqa: E402
+from fisherkit.core.weights import Weights  # noqa: E402
+from fisherkit.sparse import lasso  # noqa: E402
 
 
 def centred_banana(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,9 +53,9 @@ def price_path(repeats: int) -> list[Row]:
     coefficients: dict[str, np.ndarray] = {}
 
     def ours() -> None:
-        problem = sparse.LeastSquares.of(D, t[:, None], np.ones(len(t)), gram=H)
+        problem = lasso.LeastSquares.of(D, t[:, None], np.ones(len(t)), gram=H)
         W = np.zeros((len(rhos), D.shape[1]))
-        for w, solution in zip(W, sparse.lasso_path(problem, rhos), strict=True):
+        for w, solution in zip(W, lasso.lasso_path(problem, rhos), strict=True):
             w[solution.support] = solution.coef[:, 0]
         coefficients["fisherkit"] = W
 
@@ -124,8 +126,8 @@ def price_lq(repeats: int) -> list[Row]:
     calibrated = CalibratedClassifierCV(svc, cv=5, ensemble=False)
 
     def solve() -> None:
-        problem = sparse.LeastSquares.of(kernel.block(X, X[chosen]), scores, np.ones(len(y)))
-        sparse.solve_path(problem, [1e-3], 0.5)
+        problem = lasso.LeastSquares.of(kernel.block(X, X[chosen]), scores, np.ones(len(y)))
+        lasso.solve_path(problem, [1e-3], 0.5)
 
     contenders = {
         "SVC, N=2000": lambda: svc.fit(X, y),

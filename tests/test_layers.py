@@ -1,104 +1,67 @@
-"""Imports only point down, only one file knows array namespaces, and no file grows too long."""
+"""Packages import downwards and through their fronts, and ARCHITECTURE.md shows what `ls` does."""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fisherkit"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "fisherkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-LAYERS = [
-    ["_array", "_blas", "_cityblock", "progress", "whole_files"],
-    ["kernels", "coding", "weights", "covariance"],
-    ["basis"],
-    ["canonical", "ridge", "sums", "moments"],
-    ["criteria", "decompose", "evidence"],
-    [
-        *(
-            "copies",
-            "select",
-            "tune",
-            "calibrate",
-            "descent",
-            "sparse",
-            "crossfit",
-            "learners",
-            "climb",
-        ),
-        *("forward", "forward_sweep", "greedy"),
-        *("bayes", "posterior", "em", "relevance", "likelihood", "committee", "blocks"),
-        *("refined", "rows", "large", "committee_rows", "dask_rows"),
-        *("relabel", "influence", "conformal"),
-    ],
-    [
-        *("validation", "kernel_model", "discriminant", "estimators", "sparse_estimators"),
-        *("bayes_parameters", "bayes_estimator", "committee_estimator", "labels"),
-        *("model_selection", "inspection", "left_out", "streaming", "dask_fit", "ard"),
-        *("dask_committee", "streamed_path"),
-    ],
-    [
-        *("generators", "fetch", "datasets", "loo_plots", "plots", "tables", "recipes"),
-        *(
-            "frames",
-            "asked",
-            "label_words",
-            "sheets",
-            "training_rows",
-            "text_files",
-            "columnar_files",
-            "training_data",
-            "preparation",
-            "out_of_core",
-        ),
-        *("training", "training_code", "training_files", "model_files", "prediction"),
-        *("model_archives", "model_checks"),
-        *("onnx_graph", "onnx_export", "console", "terminal", "cli_options"),
-        *("report", "report_blocks", "report_scores", "report_quality", "report_model"),
-        "report_data",
-    ],
-    [
-        f"reproduction.{module}"
-        for module in (
-            *("tasks", "splits", "printed", "methods", "studies", "experiments", "figures"),
-            *("catalogue", "journal", "runner", "tables", "findings", "page", "__init__"),
-            *("trials", "loo_studies", "toy_studies", "canvas", "loo_figures", "toy_figures"),
-            *("rank_figure", "table_findings", "command"),
-        )
-    ],
-    ["cli_reproduce", "cli"],
-    ["__init__"],
+# Each may import from those before it. Names without a folder are modules of the package itself.
+ORDER = [
+    *("terminal", "whole_files"),
+    *("core", "tuning", "rows", "sparse", "bayes", "committee", "inference"),
+    *("columns", "estimators", "inspection", "model_selection", "datasets", "tables", "models"),
+    *("training", "plots", "report", "reproduction"),
+    *("model_files", "onnx_export", "out_of_core", "cli", "__init__"),
 ]
-LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
+LEVEL = {name: level for level, name in enumerate(ORDER)}
 ARRAY_LIBRARIES = {"array_api_compat", "cupy", "torch"}
 MAX_LINES = 600
+MOST_MODULES = 14  # of a package; the papers' experiments have as many as they have tables
+MOST_ON_TOP = 12
 
 
-def own_imports(source: str) -> set[str]:
-    """Modules of the package that ``source`` imports; ``__init__`` for the package itself."""
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def package_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def own_imports(source: str, module: str) -> set[str]:
+    """Modules of fisherkit that ``source`` imports, as dotted paths below it."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            paths = [alias.name.split(".") for alias in node.names]
+            paths = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = ["fisherkit"] if node.level else []
+            above = module.split(".")[: -node.level] if node.level else []
+            base = ["fisherkit", *above] if node.level else []
             base += node.module.split(".") if node.module else []
-            # "from . import x" names modules, "from .x import name" names what x holds
-            names_modules = base in (["fisherkit"], ["fisherkit", "reproduction"])
-            paths = [[*base, alias.name] for alias in node.names] if names_modules else [base]
+            paths = [".".join([*base, alias.name]) for alias in node.names]
         else:
             continue
-        for path in paths:
-            if path[0] == "fisherkit":
-                found.add(module_of(path[1:]))
+        found |= {
+            existing(path.split(".")[1:]) for path in paths if path.split(".")[0] == "fisherkit"
+        }
     return found
 
 
-def module_of(path: list[str]) -> str:
-    """The module that a dotted path within the package names or lies in."""
-    names = (".".join(path[:length]) for length in (2, 1))
-    return next((name for name in names if name in LEVEL), "__init__")
+def existing(parts: list[str]) -> str:
+    """The module that a dotted path within fisherkit names or lies in."""
+    for length in range(len(parts), 0, -1):
+        place = PACKAGE.joinpath(*parts[:length])
+        if place.with_suffix(".py").is_file():
+            return ".".join(parts[:length])
+        if place.is_dir():
+            return ".".join([*parts[:length], "__init__"])
+    return "__init__"
 
 
 def outside_imports(source: str) -> set[str]:
@@ -113,37 +76,56 @@ def outside_imports(source: str) -> set[str]:
 
 
 def upward(module: str, source: str) -> set[str]:
-    """Imports of ``module`` that do not point down or sideways."""
-    return {other for other in own_imports(source) if LEVEL[other] > LEVEL[module]}
+    """Packages above that of ``module`` from which it imports."""
+    own = LEVEL[package_of(module)]
+    packages = {package_of(other) for other in own_imports(source, module)}
+    return {other for other in packages if LEVEL[other] > own}
 
 
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+def behind_fronts(module: str, source: str) -> set[str]:
+    """Imports of names from within other packages, past their ``__init__``."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            parts = node.module.split(".")
+            if parts[0] == "fisherkit" and len(parts) > 2 and parts[1] != package_of(module):
+                found.add(node.module)
+    return found
 
 
-MODULES = {module_name(path) for path in FILES}
 each_file = pytest.mark.parametrize("path", FILES, ids=module_name)
+FRONTS = {"model_files", "onnx_export", "out_of_core", "__init__"}  # names for modules within
 
 
-def test_the_package_is_found():
-    assert "__init__" in MODULES
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
-@each_file
-def test_the_module_has_a_layer(path):
-    module = module_name(path)
-    assert module in LEVEL, f"{module}.py has no layer: give it one in LAYERS of this file"
+def test_every_package_has_its_place():
+    assert {package_of(module_name(path)) for path in FILES} == set(ORDER)
 
 
 @each_file
 def test_imports_point_down(path):
     module = module_name(path)
-    above = upward(module, path.read_text(encoding="utf-8"))
-    assert not above, f"{module} (layer {LEVEL[module]}) imports {sorted(above)} from above"
+    above = upward(module, read(path))
+    assert not above, f"{module} imports from {sorted(above)}, which come after it in ORDER"
+
+
+@each_file
+def test_packages_are_imported_through_their_fronts(path):
+    module = module_name(path)
+    if module not in FRONTS:
+        assert not behind_fronts(module, read(path))
 
 
 def test_no_import_cycle():
-    graph = {module_name(path): own_imports(path.read_text(encoding="utf-8")) for path in FILES}
+    graph = {}
+    for path in FILES:
+        module = module_name(path)
+        graph[module] = {
+            other for other in own_imports(read(path), module) if not other.endswith("__init__")
+        } - {module}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -152,38 +134,71 @@ def test_no_import_cycle():
 
 @each_file
 def test_only_the_array_module_knows_array_libraries(path):
-    known = outside_imports(path.read_text(encoding="utf-8")) & ARRAY_LIBRARIES
-    assert not known or module_name(path) == "_array", f"imports {sorted(known)}"
+    known = outside_imports(read(path)) & ARRAY_LIBRARIES
+    assert not known or module_name(path) == "core.arrays", f"imports {sorted(known)}"
 
 
 @each_file
 def test_the_file_is_short(path):
-    n_lines = len(path.read_text(encoding="utf-8").splitlines())
+    n_lines = len(read(path).splitlines())
     assert n_lines <= MAX_LINES, f"{n_lines} lines: split the file at a seam"
+
+
+def test_packages_are_small():
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_ON_TOP
+    for package in PACKAGE.iterdir():
+        modules = [path for path in package.glob("*.py") if path.stem != "__init__"]
+        assert len(modules) <= MOST_MODULES or package.name == "reproduction", package.name
+
+
+def test_the_architecture_shows_the_tree():
+    text = read(ROOT / "ARCHITECTURE.md")
+    assert len(text.splitlines()) <= 150
+    tree = text.split("## The tree")[1].split("\n## ")[0]
+    bullets, rest = tree.rsplit("\n\nBeside them", 1)
+    shown = {}
+    for part in bullets.split("**`")[1:]:
+        package, words = part.split("/`**", 1)
+        shown[package] = set(re.findall(r"`(\w+)`", words))
+    for package in PACKAGE.iterdir():
+        if not (package / "__init__.py").is_file():
+            continue
+        modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
+        if package.name == "reproduction":
+            modules = set()
+        assert shown.pop(package.name) - {"__init__"} == modules, package.name
+    assert not shown
+    assert set(re.findall(r"`(\w+)\.py`", rest)) == {
+        path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__"
+    }
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "from .estimators import KernelFisherClassifier",
-        "from . import estimators",
+        "from ..estimators import KernelFisherClassifier",
+        "from .. import estimators",
         "import fisherkit.estimators",
         "from fisherkit.estimators import KernelFisherClassifier",
         "from fisherkit import estimators",
-        "def f():\n    from .estimators import KernelFisherClassifier",
+        "def f():\n    from ..estimators import KernelFisherClassifier",
     ],
 )
 def test_every_spelling_of_an_upward_import_is_seen(line):
-    assert upward("canonical", line) == {"estimators"}
+    assert upward("core.canonical", line) == {"estimators"}
 
 
 def test_importing_the_package_itself_is_upward():
-    assert upward("cli", "from fisherkit import KernelFisherClassifier") == {"__init__"}
-    assert upward("cli", "import fisherkit") == {"__init__"}
+    assert upward("cli.commands", "from fisherkit import KernelFisherClassifier") == {"__init__"}
+    assert upward("cli.commands", "import fisherkit") == {"__init__"}
 
 
 def test_a_downward_import_is_allowed():
-    assert (
-        upward("canonical", "import numpy\nfrom .kernels import gram\nfrom . import _array")
-        == set()
-    )
+    line = "import numpy\nfrom .kernels import gram\nfrom . import arrays\nfrom .. import terminal"
+    assert upward("core.canonical", line) == set()
+
+
+def test_an_import_past_a_front_is_seen():
+    line = "from fisherkit.core.kernels import Gram"
+    assert behind_fronts("tuning.search", line) == {"fisherkit.core.kernels"}
+    assert not behind_fronts("core.ridge", line)

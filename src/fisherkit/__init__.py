@@ -4,11 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fisherkit.bayes_estimator import BayesianFisherClassifier
-    from fisherkit.committee_estimator import FisherCommitteeClassifier
-    from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
+    from fisherkit.estimators import (
+        BayesianFisherClassifier,
+        FisherCommitteeClassifier,
+        ForwardFisherClassifier,
+        KernelFisherClassifier,
+        KernelRidgeCV,
+        SparseFisherClassifier,
+    )
     from fisherkit.inspection import audit
-    from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 __version__ = "0.1.0"
 
@@ -24,13 +28,13 @@ __all__ = [
 
 # Imported when asked for: the command shows its help without waiting for scikit-learn.
 _HOMES = {
-    "BayesianFisherClassifier": "bayes_estimator",
-    "FisherCommitteeClassifier": "committee_estimator",
-    "ForwardFisherClassifier": "sparse_estimators",
-    "KernelFisherClassifier": "estimators",
-    "KernelRidgeCV": "estimators",
-    "SparseFisherClassifier": "sparse_estimators",
-    "audit": "inspection",
+    "BayesianFisherClassifier": "estimators.bayes",
+    "FisherCommitteeClassifier": "estimators.committee",
+    "ForwardFisherClassifier": "estimators.sparse",
+    "KernelFisherClassifier": "estimators.fisher",
+    "KernelRidgeCV": "estimators.fisher",
+    "SparseFisherClassifier": "estimators.sparse",
+    "audit": "inspection.auditing",
 }
 
 

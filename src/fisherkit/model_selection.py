@@ -9,15 +9,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from fisherkit import _array, coding, relabel, validation
-from fisherkit._array import Array
-from fisherkit.calibrate import fit_slope, loo_decisions, probabilities
-from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV
-from fisherkit.kernel_model import Task
-from fisherkit.labels import Labels, metric_name, missing
-from fisherkit.relabel import Relabelled
-from fisherkit.ridge import Fold, Ridge
-from fisherkit.tune import shared_decomposer
+from fisherkit.core import Array, Fold, Ridge, arrays, coding
+from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV, Task, validation
+from fisherkit.inference import Relabelled, relabel
+from fisherkit.inspection import Labels, metric_name, missing
+from fisherkit.tuning import fit_slope, loo_decisions, probabilities, shared_decomposer
 
 __all__ = ["cross_val_predict", "learning_curve", "permutation_test_score"]
 
@@ -93,9 +89,9 @@ def cross_val_predict(
     ridge = task.tune().ridge
     predict = _regress if task.rule is None else _classify
     parts = [predict(task, ridge, fold, method) for fold in folds]
-    xp = _array.namespace(task.problem.Y)
+    xp = arrays.namespace(task.problem.Y)
     joined = xp.concat(parts, axis=0)
-    joined = xp.take(joined, _array.indices(np.argsort(order), joined), axis=0)
+    joined = xp.take(joined, arrays.indices(np.argsort(order), joined), axis=0)
     if method == "predict" and task.rule is not None:
         return coding.decode(task.classes, joined[:, 0])
     return joined[:, 0] if joined.shape[1] == 1 and task.flat else joined
@@ -103,7 +99,7 @@ def cross_val_predict(
 
 def _left_out_scores(ridge: Ridge, fold: Fold) -> tuple[Array, Array]:
     """Scores of the tested rows and residuals of all removed rows."""
-    xp = _array.namespace(ridge.Y)
+    xp = arrays.namespace(ridge.Y)
     residual = ridge.leave_group_out(fold.removed)
     scores = xp.take(ridge.Y, fold.removed, axis=0) - residual
     return xp.take(scores, fold.tested, axis=0), residual
@@ -115,7 +111,7 @@ def _regress(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
 
 def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
     """Decisions (or class indices, or probabilities) of the tested rows of one fold."""
-    xp = _array.namespace(ridge.Y)
+    xp = arrays.namespace(ridge.Y)
     scores, residual = _left_out_scores(ridge, fold)
     removed = fold.removed
     v = ridge.weights.v
@@ -123,7 +119,7 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
     left = counts - xp.sum(
         xp.take(v, removed, axis=0)[:, None] * xp.take(task.indicator, removed, axis=0), axis=0
     )
-    absent = _array.to_numpy(left <= 1e-9 * counts)
+    absent = arrays.to_numpy(left <= 1e-9 * counts)
     if np.any(absent):
         raise ValueError(missing(task, int(np.argmax(absent))))
     decisions = task.rule.decide(scores, left, ridge.scatter_without(removed, residual))
@@ -131,8 +127,8 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
         return decisions
     if method == "predict":
         return coding.winners(decisions)[:, None]
-    remaining = np.setdiff1d(np.arange(ridge.Y.shape[0]), _array.to_numpy(removed))
-    rest = _array.indices(remaining, ridge.Y)
+    remaining = np.setdiff1d(np.arange(ridge.Y.shape[0]), arrays.to_numpy(removed))
+    rest = arrays.indices(remaining, ridge.Y)
     inner = ridge.without(removed, rest)
     indicator = xp.take(task.indicator, rest, axis=0)
     loo, known = loo_decisions(inner, task.rule, indicator)
@@ -351,7 +347,7 @@ def learning_curve(
     for i, size in enumerate(sizes):
         parts = [(train[:size], test) for train, test in pairs]
         for j, fold in enumerate(validation.folds_of(parts, rows)):
-            used = _array.indices(np.sort(parts[j][0]), rows)
+            used = arrays.indices(np.sort(parts[j][0]), rows)
             try:
                 test_scores[i, j] = fit.fold_score(fold, index, task.rule, metric)[0]
             except relabel.MissingClassError as error:
@@ -364,7 +360,7 @@ def _training_score(
     task: Task, ridge: Ridge, removed: Array, used: Array, index: Array | None, metric: str
 ) -> float:
     """The metric on the rows trained on, by the model without the removed ones."""
-    xp = _array.namespace(ridge.Y)
+    xp = arrays.namespace(ridge.Y)
     fit = ridge.without(removed, used)
     decisions = fit.Y - fit.residual
     truth = fit.Y[:, :, None] if index is None else xp.take(index, used, axis=0)
@@ -426,14 +422,14 @@ def _require_label_free(model: Any) -> None:
 
 
 def _checked_groups(groups: Any, labels: Labels) -> np.ndarray:
-    groups = np.asarray(_array.to_numpy(groups))
+    groups = np.asarray(arrays.to_numpy(groups))
     n = len(labels.values)
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape} for {n} rows of X; use ({n},).")
     for group in np.unique(groups).tolist():
         inside = labels.values[groups == group]
         if labels.task.indicator is not None and len(np.unique(inside)) < 2:
-            label = _array.to_numpy(labels.task.classes).tolist()[inside[0]]
+            label = arrays.to_numpy(labels.task.classes).tolist()[inside[0]]
             raise ValueError(
                 f"groups: group {group!r} has rows of one class only ({label!r}), which permuting "
                 "within groups never changes. Leave the group out, or merge it with another."

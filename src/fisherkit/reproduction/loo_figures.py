@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fisherkit.generators import make_torus
+from fisherkit.datasets import make_torus
 from fisherkit.reproduction.canvas import (
     BLACK,
     BLUE,

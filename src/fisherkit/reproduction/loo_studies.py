@@ -16,14 +16,11 @@ import numpy as np
 from scipy.linalg import cholesky, solve, solve_triangular
 from sklearn.metrics.pairwise import rbf_kernel
 
-from fisherkit.decompose import Decomposer, Design
+from fisherkit.core import Decomposer, Design, Gram, Kernel, RidgePath, Weights
+from fisherkit.datasets import make_torus
 from fisherkit.estimators import KernelFisherClassifier
-from fisherkit.generators import make_torus
-from fisherkit.kernels import Gram, Kernel
 from fisherkit.reproduction.tasks import Result, rounded
 from fisherkit.reproduction.trials import options
-from fisherkit.ridge import RidgePath
-from fisherkit.weights import Weights
 
 GAMMA = 0.5
 MUS = 2.0 ** np.arange(-10, 11)

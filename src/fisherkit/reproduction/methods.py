@@ -24,9 +24,13 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from fisherkit.bayes_estimator import BayesianFisherClassifier
-from fisherkit.committee_estimator import FisherCommitteeClassifier
-from fisherkit.estimators import KernelFisherClassifier
+from fisherkit.estimators import (
+    BayesianFisherClassifier,
+    FisherCommitteeClassifier,
+    ForwardFisherClassifier,
+    KernelFisherClassifier,
+    SparseFisherClassifier,
+)
 from fisherkit.reproduction.printed import PrintedForwardSelection
 from fisherkit.reproduction.splits import Split, split_of
 from fisherkit.reproduction.tasks import (
@@ -38,7 +42,6 @@ from fisherkit.reproduction.tasks import (
     Task,
     rounded,
 )
-from fisherkit.sparse_estimators import ForwardFisherClassifier, SparseFisherClassifier
 
 SVC_GRID = {"C": 2.0 ** np.arange(-5, 12, 2), "gamma": 2.0 ** np.arange(-9, 2, 2)}
 

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from fisherkit.bayes_estimator import BayesianFisherClassifier
-from fisherkit.estimators import KernelFisherClassifier
+from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier
 from fisherkit.reproduction.canvas import (
     BLACK,
     BLUE,

@@ -14,9 +14,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
-from fisherkit.bayes_estimator import BayesianFisherClassifier
-from fisherkit.estimators import KernelFisherClassifier
-from fisherkit.generators import make_bumpy, make_overlap, make_relevance, make_spiral
+from fisherkit.datasets import make_bumpy, make_overlap, make_relevance, make_spiral
+from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier
 from fisherkit.reproduction.splits import split_of
 from fisherkit.reproduction.tasks import Result, rounded
 from fisherkit.reproduction.trials import as_text, options

@@ -1,0 +1,1 @@
+"""The ``fisherkit`` command."""

@@ -1,0 +1,293 @@
+"""What ``fisherkit`` says: progress while it works, and a summary of what was done.
+
+Progress goes to the standard error stream, results to the standard output.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+from scipy.stats import binomtest
+from sklearn.metrics import log_loss
+
+from fisherkit.core import length, progress
+from fisherkit.terminal import counted, printable, spent
+from fisherkit.training import STAGES, Training
+
+_CONFIDENCE = 0.95
+_SHOWN = 50  # columns
+_CLASSES = 10  # that are listed
+_A_SECOND = 5  # times that a terminal is written to
+_SILENCE = 30.0  # seconds after which a file gets a line of what goes on
+
+
+def describe(training: Training) -> dict[str, Any]:
+    """A training in numbers and words that suit JSON."""
+    model, y = training.model[-1], training.y
+    classes, counts = np.unique(y, return_counts=True)
+    return {
+        "source": training.source,
+        "target": training.target,
+        "rows": len(y),
+        "columns": training.X.shape[1],
+        "features": int(model.n_features_in_),
+        "classes": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
+        "method": training.method,
+        "classifier": type(model).__name__,
+        "chosen": _chosen(training.method, model),
+        "error_after_selection": _after_selection(model, y),
+        "held_out": _held_out(training, classes),
+        "error_of_the_largest_class": 1 - int(counts.max()) / len(y),
+        "notes": list(training.notes),
+        "seconds": round(training.seconds, 3),
+    }
+
+
+def _chosen(method: str, model: Any) -> dict[str, Any]:
+    """What the method chose, by the names of NOTATION.md."""
+    if method == "committee":
+        return {
+            "kernels": list(model.kernels),
+            "members": len(model.members_),
+            "effective_members": float(model.effective_members_),
+            "status": model.status_.value,
+        }
+    chosen: dict[str, Any] = {"kernel": model.kernel}
+    if method == "bayes":
+        return chosen | {
+            "length_scale": float(model.length_scale_),
+            "noise_precision": float(model.noise_precision_),
+            "log_evidence": float(model.log_evidence_),
+            "status": model.status_.value,
+        }
+    if model.gamma_ is not None:
+        chosen["gamma"] = float(model.gamma_)
+        chosen["width"] = length(model._fitted_kernel, model.gamma_)
+    if method == "fisher":
+        found = model.selection_
+        return chosen | {
+            "mu": float(found.mu),
+            "mu_over_unit": float(found.mu / found.unit),
+            "rank": int(found.rank),
+            "decomposition": found.method,
+            "models_priced": len(found.path),
+            "status": found.status.value,
+        }
+    if method == "sparse":
+        chosen["rho"] = model.rho_
+    return chosen | {"kernels_kept": int(model.n_terms_), "models_priced": len(model.path_)}
+
+
+def _after_selection(model: Any, y: np.ndarray) -> dict[str, Any]:
+    """The error on left-out rows that the choices have seen: too low, if anything."""
+    if hasattr(model, "cv_error_"):
+        return {"how": "cross-validation", "error": model.cv_error_, "rows": len(y)}
+    scores = model.loo_proba_ if hasattr(model, "loo_proba_") else model.loo_decision_
+    winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    return {"how": "leave-one-out", **_error(model.classes_[winners] != y)}
+
+
+def _held_out(training: Training, classes: np.ndarray) -> dict[str, Any] | None:
+    rows = training.held_out
+    if rows is None:
+        return None
+    p = np.clip(rows.probabilities, np.finfo(float).eps, 1.0)
+    p = p / p.sum(axis=1, keepdims=True)
+    return {
+        "how": rows.how,
+        **_error(rows.predicted != rows.y),
+        "log_loss": float(log_loss(rows.y, p, labels=classes)),
+    }
+
+
+def _error(wrong: np.ndarray) -> dict[str, Any]:
+    interval = binomtest(int(wrong.sum()), len(wrong)).proportion_ci(_CONFIDENCE, "wilson")
+    return {
+        "error": float(np.mean(wrong)),
+        "rows": len(wrong),
+        "interval": [float(interval.low), float(interval.high)],
+    }
+
+
+def show(summary: dict[str, Any]) -> None:
+    """Print what `describe` found."""
+    grid = Table.grid(padding=(0, 3))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    counts = [f"{name} ({count})" for name, count in summary["classes"].items()]
+    more = len(counts) - _CLASSES
+    classes = ", ".join(counts[:_CLASSES]) + (f" and {more} more" if more > 0 else "")
+    add = grid.add_row
+    size = f"{counted(summary['rows'], 'row')}, {counted(summary['columns'], 'column')}"
+    add("data", _plain(f"{summary['source']}: {size}"))
+    add("target", _plain(f"{summary['target']}: {classes}"))
+    add("method", _plain(f"{summary['method']} ({summary['classifier']})"))
+    for key, value in summary["chosen"].items():
+        add(_plain(key.replace("_", " ")), _plain(_word(value)))
+    left_out, held_out = summary["error_after_selection"], summary["held_out"]
+    add(_plain(f"{left_out['how']} error"), f"{_rate(left_out)}, after selection")
+    if held_out is not None:
+        add("held-out error", _plain(f"{_rate(held_out)}; {held_out['how']}"))
+        add("held-out log-loss", f"{held_out['log_loss']:.4f}")
+    add("largest class alone", f"{summary['error_of_the_largest_class']:.2%} error")
+    for note in summary["notes"]:
+        add("note", _plain(note))
+    add("time", spent(summary["seconds"], held_out=held_out is not None))
+    _Screen(highlight=False).print(grid)
+
+
+def show_columns(about: dict[str, Any]) -> None:
+    """Print the columns of a model file, and the versions that wrote it."""
+    table = Table("column", "kind", "missing", "values", box=None, padding=(0, 3, 0, 0))
+    for column in about["columns"][:_SHOWN]:
+        span = " to ".join(f"{value:.4g}" for value in column["values"])
+        text = column["kind"] == "text"
+        values = counted(int(column["values"][0]), "level") if text else span
+        table.add_row(
+            *map(_plain, (column["name"], column["kind"], str(column["missing"]), values))
+        )
+    console = _Screen(highlight=False)
+    console.print()
+    console.print(table)
+    hidden = len(about["columns"]) - _SHOWN
+    if hidden > 0:
+        console.print(f"and {counted(hidden, 'more column')}")
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    console.print()
+    console.print(_plain(f"written with {versions}"))
+
+
+def show_table(rows: Any) -> None:
+    """Print a small DataFrame."""
+    head = [printable(name) for name in (rows.index.name, *rows.columns)]
+    table = Table(*head, box=None, padding=(0, 3, 0, 0))
+    for name, values in zip(rows.index, rows.itertuples(index=False), strict=True):
+        table.add_row(_plain(str(name)), *(_plain(_word(value)) for value in values))
+    _Screen(highlight=False).print(table)
+
+
+class _Screen(Console):
+    """A console that leaves the end of a closed pipe to the command."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # called while the error is handled
+
+
+def _plain(words: str) -> Text:
+    """Words of the user, in which square brackets are no markup and nothing steers the terminal."""
+    return Text(printable(words))
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _rate(found: dict[str, Any]) -> str:
+    interval = found.get("interval")
+    between = "" if interval is None else f" ({interval[0]:.2%} to {interval[1]:.2%})"
+    return f"{found['error']:.2%} of {counted(found['rows'], 'row')}{between}"
+
+
+class _LiveHandler(logging.Handler):
+    """Shows every step on the live line of a terminal, a few times a second at most.
+
+    While a step says how far it is, the line has a bar. Elsewhere, as in a file, each stage has a
+    line, and so has where a long one is, every half minute.
+    """
+
+    def __init__(self, live: Progress, message: str) -> None:
+        super().__init__(logging.DEBUG)
+        self.live = live
+        self.title = message
+        self.task = live.add_task(message, total=1, reading=False)
+        self.shown = time.monotonic()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.live.console.is_interactive:
+            self._update(record)
+        elif record.name == STAGES or time.monotonic() - self.shown >= _SILENCE:
+            self.shown = time.monotonic()
+            self.live.console.print(
+                printable(record.getMessage()), markup=False, highlight=False, soft_wrap=True
+            )
+
+    def _update(self, record: logging.LogRecord) -> None:
+        read: progress.Progress | None = getattr(record, "progress", None)
+        if read is None:
+            self.title = printable(record.getMessage())
+            self.live.reset(self.task, description=self.title, reading=False)
+        else:
+            if read.title != self.title or read.done < self.live.tasks[0].completed:
+                self.title = read.title
+                self.live.reset(self.task, description=self.title, total=read.total, reading=True)
+            self.live.update(self.task, completed=read.done)
+
+
+class _WhileReading(ProgressColumn):
+    """A column that is there only while rows are read."""
+
+    def __init__(self, column: ProgressColumn) -> None:
+        super().__init__()
+        self.column = column
+
+    def render(self, task: Task) -> RenderableType:
+        return self.column.render(task) if task.fields["reading"] else Text("")
+
+
+@contextmanager
+def following(message: str, *, quiet: bool = False) -> Iterator[None]:
+    """Follow the library's log while the block runs, then leave the loggers as they were."""
+    if quiet:
+        with _handled(logging.NullHandler(), {"fisherkit": logging.CRITICAL}):
+            yield
+        return
+    screen = Console(stderr=True)
+    live = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        *map(_WhileReading, (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())),
+        console=screen,
+        transient=True,
+        refresh_per_second=_A_SECOND,
+        disable=not screen.is_interactive,
+    )
+    levels = {"fisherkit": logging.INFO, progress.LOGGER: logging.DEBUG}
+    with live, _handled(_LiveHandler(live, message), levels):
+        yield
+
+
+@contextmanager
+def _handled(handler: logging.Handler, levels: dict[str, int]) -> Iterator[None]:
+    """The library's log goes to a handler at these levels of its loggers, until the block ends."""
+    loggers = {logging.getLogger(name): level for name, level in levels.items()}
+    before = [logger.level for logger in loggers]
+    root = logging.getLogger("fisherkit")
+    root.addHandler(handler)
+    for logger, level in loggers.items():
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+        root.removeHandler(handler)

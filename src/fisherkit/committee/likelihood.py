@@ -1,0 +1,359 @@
+"""The cross-entropy of many models' logits at once: calibration of each, stacking of all.
+
+With logits u, smoothed targets t (`fisherkit.tuning.calibrate`) and rows weighted by shares of sum
+one,
+
+    N = mean_i [ log(1 + e^u) - t u ]                      two classes, one logit
+    N = mean_i [ log sum_k e^u_k - sum_k t_k u_k ]         more, one logit for each
+
+Calibration fits u = a z + b to centred scores z, with a > 0 within bounds relative to the spread
+of the scores, and the sum of b over the classes zero. Two classes written as indicators have
+scores (1 +- f)/2, so that their logits differ by a z + (b_2 - b_1): the second formula then gives
+the first, slope for slope.
+
+Newton steps need sums over the rows only. `calibrate` and `stack` get them from a function
+``total(terms, ...)``, so that rows may be in one array, in blocks or on other machines (`Parts`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
+
+import numpy as np
+
+from fisherkit.core import Array, Weights, arrays
+from fisherkit.tuning import SLOPE_BOUNDS, smoothed_targets
+
+_SHRINK = 0.05  # of stacked weights towards the average
+_ROUNDING = 16  # units of roundoff in a centred score that mean nothing
+_MAX_STEPS = 100
+_DAMPING = 1e-12  # of the Hessian, relative to the largest it may have
+_CERTAIN = 1e-10  # squared Newton decrement below which values are rounding, and steps right
+_CONVERGED = 1e-12  # squared Newton decrement: the step that follows leaves rounding
+# A gain in log-likelihood below this is nothing: on noise the best member of the default grid has
+# more in one case of four, and a larger threshold would give up weak signals.
+_NATS = 2.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Slopes a (q,), offsets b (k, q) and cross-entropies N (q,) of q members.
+
+    ``bounded`` (q,) says where a bound decided the slope.
+    """
+
+    slope: Array
+    offset: Array
+    loss: Array
+    bounded: Array
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The cross-entropy of logits (n, k, q): k = 1 for two classes, otherwise one for each.
+
+    ``target`` (n, k) are smoothed labels, ``share`` (n,) the weights of the rows, which sum to one
+    over all of them, and ``total`` is l.
+    """
+
+    target: Array
+    share: Array
+    total: float
+
+    @classmethod
+    def of(cls, indicator: Array, weights: Weights, classes: Weights | None = None) -> Likelihood:
+        """Rows that are part of a larger set come with the weights of its ``classes``: copies of
+        all rows of a class as the frequency, and their cost."""
+        copies = None if classes is None else classes.frequency
+        target = smoothed_targets(indicator, weights, copies)
+        target = target[:, 1:] if target.shape[1] == 2 else target
+        everything = weights if classes is None else classes
+        return cls(target, weights.v / everything.mass, everything.total)
+
+    @property
+    def prior(self) -> Array:
+        """Logits (k,) of the best constant: the class shares, as the targets see them."""
+        xp = arrays.namespace(self.target)
+        mean = self.share @ self.target
+        if mean.shape[0] == 1:
+            return xp.log(mean / (1 - mean))
+        return xp.log(mean) - xp.mean(xp.log(mean))
+
+    def loss(self, logits: Array) -> Array:
+        """Mean cross-entropy of each member; (q,)."""
+        xp = arrays.namespace(logits)
+        fitted = xp.sum(self.target[:, :, None] * logits, axis=1)
+        return self.share @ (_log_normaliser(logits)[0] - fitted)
+
+    def nothing_found(self, best: float) -> bool:
+        """Whether the loss of the best member is no better than noise makes it.
+
+        Few rows cannot gain much: half of what a perfect member would gain is then enough.
+        """
+        xp = arrays.namespace(self.target)
+        t = self.target
+        prior = float(self.loss((self.prior[None, :] + 0 * t)[:, :, None])[0])
+        t = xp.concat([t, 1 - t], axis=1) if t.shape[1] == 1 else t
+        least = xp.finfo(t.dtype).smallest_normal  # 0 log 0 is 0
+        perfect = -float(self.share @ xp.sum(t * xp.log(xp.clip(t, least, None)), axis=1))
+        gain, most = self.total * (prior - best), self.total * (prior - perfect)
+        return gain < min(_NATS, 0.5 * most)
+
+    def mean(self, values: Array) -> Array:
+        """Weighted mean over the first axis."""
+        xp = arrays.namespace(values)
+        flat = xp.reshape(values, (values.shape[0], -1))
+        return xp.reshape(self.share @ flat, values.shape[1:])
+
+    def rows(self, some: slice) -> Likelihood:
+        """The share of some rows in the likelihood of all."""
+        return Likelihood(self.target[some, :], self.share[some], self.total)
+
+
+class Parts(Protocol):
+    """The rows of a fit, cut in parts. A *column* holds an array (b, k, q) of each part.
+
+    ``terms(likelihood, pieces, ...)`` is called for each part with its `Likelihood` and its pieces
+    of the columns: `total` adds the tuples of arrays that it returns, `each` makes a column of what
+    it returns.
+    """
+
+    def total(
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
+    ) -> tuple[Array, ...]: ...
+
+    def each(
+        self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
+    ) -> Sequence[Any]: ...
+
+
+@dataclass(frozen=True)
+class LocalParts:
+    """Parts in the memory of this process; columns are lists of arrays."""
+
+    likelihoods: Sequence[Likelihood]
+
+    def total(
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
+    ) -> tuple[Array, ...]:
+        return add_up(self.map(terms, columns, arguments))
+
+    def each(
+        self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
+    ) -> list[Array]:
+        return list(self.map(terms, columns, arguments))
+
+    def map(
+        self, terms: Callable[..., Any], columns: Sequence[Any], arguments: Sequence[Any]
+    ) -> Iterable[Any]:
+        """The result of each part, in order."""
+        for position, likelihood in enumerate(self.likelihoods):
+            yield terms(likelihood, [column[position] for column in columns], *arguments)
+
+
+def add_up(results: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """Sums of the arrays in tuples, entry by entry."""
+    return reduce(lambda a, b: tuple(map(add, a, b)), results)
+
+
+def meaningful(Z: Array) -> Array:
+    """Centred scores with those below rounding set to zero: a slope would fit their noise."""
+    xp = arrays.namespace(Z)
+    return xp.where(xp.abs(Z) > _ROUNDING * arrays.eps(Z), Z, xp.zeros_like(Z))
+
+
+def calibrate(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration:
+    """Slopes and offsets of q members at once from a column of (`meaningful`) centred scores.
+
+    Newton steps in (a, b), halved until they descend and cut short at the bounds of a, where
+    b alone may go on. They are invariant to the scale of the scores; ten or so do.
+    """
+    *fixed, square = parts.total(_score_sums, [scores])
+    xp = arrays.namespace(square)
+    ones = xp.ones_like(square)
+    spread = xp.where(square > 0, xp.sqrt(square), ones)
+    lower, upper = (bound / spread for bound in SLOPE_BOUNDS)
+    theta = xp.concat([lower[None, :], prior[:, None] * ones], axis=0)
+    # Saturated logits have no curvature, nor have scores that are all zero.
+    damping = xp.concat(
+        [xp.where(square > 0, _DAMPING * square, ones)[None, :], 0 * theta[1:, :] + _DAMPING],
+        axis=0,
+    )
+    damping = damping.T[:, :, None] * arrays.like(np.eye(theta.shape[0]), square)
+    step, length, value, decrement = xp.zeros_like(theta), ones, ones * math.inf, ones
+    for _ in range(_MAX_STEPS):
+        trial = theta + length * step
+        new, gradient, hessian = _derivatives(
+            parts.total(_logit_sums, [scores], trial), trial, *fixed
+        )
+        better = (new <= value) | (decrement <= _CERTAIN)
+        fresh, longest, promise = _bounded_step(trial, gradient, hessian + damping, lower, upper)
+        theta, value = xp.where(better, trial, theta), xp.where(better, new, value)
+        step, length = xp.where(better, fresh, step), xp.where(better, longest, 0.5 * length)
+        decrement = xp.where(better, promise, decrement)
+        if bool(xp.all(decrement <= _CONVERGED)):
+            break
+    theta = theta + length * step
+    a = theta[0, :]
+    return Calibration(a, theta[1:, :], value, _at(a, lower) | _at(a, upper))
+
+
+def _score_sums(rows: Likelihood, pieces: Sequence[Array]) -> tuple[Array, ...]:
+    """Means of the targets (k,), of targets times scores (q,) and of squared scores (q,)."""
+    (Z,) = pieces
+    xp = arrays.namespace(Z)
+    fitted = rows.mean(xp.sum(rows.target[:, :, None] * Z, axis=1))
+    return rows.share @ rows.target, fitted, rows.mean(xp.sum(Z * Z, axis=1))
+
+
+def _logit_sums(rows: Likelihood, pieces: Sequence[Array], theta: Array) -> tuple[Array, ...]:
+    """Means over rows at logits a z + b with probabilities p, and pz the sum of p z over classes:
+    the log normaliser (q,), p (k, q), p z (k, q), and the entries aa (q,), ab (k, q) and bb
+    (k, k, q) of the Hessian, the latter but for the diagonal mean of p where there are classes."""
+    (Z,) = pieces
+    xp = arrays.namespace(Z)
+    norm, P = _log_normaliser(theta[0, :] * Z + theta[1:, :][None, :, :])
+    PZ = P * Z
+    sums = rows.mean(norm), rows.mean(P), rows.mean(PZ)
+    if Z.shape[1] == 1:  # the formulas below with half of the passes over the data
+        spread = P - P * P
+        along = spread * Z
+        return *sums, rows.mean(along * Z)[0, :], rows.mean(along), rows.mean(spread)[None, :, :]
+    score = xp.sum(PZ, axis=1)
+    aa = rows.mean(xp.sum(PZ * Z, axis=1) - score * score)
+    ab = sums[2] - rows.mean(P * score[:, None, :])
+    bb = xp.stack([-rows.mean(P[:, c : c + 1, :] * P) for c in range(Z.shape[1])], axis=0)
+    return *sums, aa, ab, bb
+
+
+def _derivatives(
+    sums: tuple[Array, ...], theta: Array, mean_target: Array, target_score: Array
+) -> tuple[Array, Array, Array]:
+    """N (q,), its gradient (1 + k, q) and Hessian (q, 1 + k, 1 + k) in (a, b)."""
+    norm, P, PZ, aa, ab, bb = sums
+    xp = arrays.namespace(norm)
+    k = P.shape[0]
+    value = norm - theta[0, :] * target_score - mean_target @ theta[1:, :]
+    slope = (xp.sum(PZ, axis=0) - target_score)[None, :]
+    gradient = xp.concat([slope, P - mean_target[:, None]], axis=0)
+    if k > 1:
+        # The sum of all offsets has no effect: a term along it makes the matrix regular.
+        bb = bb + 1.0 + P[:, None, :] * arrays.like(np.eye(k), P)[:, :, None]
+    top = xp.concat([aa[None, None, :], ab[None, :, :]], axis=1)
+    hessian = xp.concat([top, xp.concat([ab[:, None, :], bb], axis=1)], axis=0)
+    return value, gradient, xp.permute_dims(hessian, (2, 0, 1))
+
+
+def stack(parts: Parts, columns: Sequence[Any], omega: Array, k: int) -> tuple[Array, Array]:
+    """v (q,) and b_0 (k,) that minimise the loss of b_0 + sum_j v_j U_j + 0.05 |v - omega|^2.
+
+    Projected Newton steps from omega; the logits U_j of the members are those of all ``columns``.
+    """
+    xp = arrays.namespace(omega)
+    q = omega.shape[0]
+    pull = arrays.like(2 * _SHRINK * (np.arange(q + k) < q), omega)
+    ridge = np.zeros((q + k, q + k))
+    ridge[q:, q:] = k > 1  # as in `_derivatives`
+    ridge = ridge + np.diag(arrays.to_numpy(pull)) + _DAMPING * np.eye(q + k)
+    ridge = arrays.like(ridge, omega)
+    home = xp.concat([omega, arrays.zeros((k,), omega)], axis=0)
+    bounded = pull > 0
+
+    def objective(x: Array) -> float:
+        shrink = 0.5 * float(xp.sum(pull * (x - home) ** 2))
+        return float(parts.total(_stacked_loss, columns, x)[0]) + shrink
+
+    x, value = home, objective(home)
+    for _ in range(_MAX_STEPS):
+        gradient, H = parts.total(_stacked_derivatives, columns, x)
+        gradient, H = gradient + pull * (x - home), H + ridge
+        free = xp.astype(~(bounded & (x <= 0) & (gradient > 0)), x.dtype)
+        H = H * free[:, None] * free[None, :] + xp.linalg.diagonal(H)[None, :] * (
+            arrays.like(np.eye(q + k), omega) * (1 - free)[None, :]
+        )
+        step = -xp.linalg.solve(H, (free * gradient)[:, None])[:, 0]
+        length = 1.0
+        while length > 1e-12:
+            trial = x + length * step
+            trial = xp.where(bounded & (trial < 0), xp.zeros_like(trial), trial)
+            new = objective(trial)
+            if new <= value + 4 * arrays.eps(omega) * abs(value):
+                break
+            length /= 2
+        else:
+            break
+        moved = float(xp.max(xp.abs(trial - x)))
+        x, value = trial, new
+        if moved <= 1e-12:
+            break
+    return x[:q], x[q:]
+
+
+def _stacked(pieces: Sequence[Array]) -> Array:
+    """Logits of the members, and a unit vector for each offset; (b, k, q + k)."""
+    xp = arrays.namespace(*pieces)
+    n, k = pieces[0].shape[:2]
+    return xp.concat([*pieces, arrays.like(np.tile(np.eye(k), (n, 1, 1)), pieces[0])], axis=2)
+
+
+def _stacked_loss(rows: Likelihood, pieces: Sequence[Array], x: Array) -> tuple[Array]:
+    logits = arrays.namespace(x).matmul(_stacked(pieces), x)
+    return (rows.loss(logits[:, :, None])[0],)
+
+
+def _stacked_derivatives(
+    rows: Likelihood, pieces: Sequence[Array], x: Array
+) -> tuple[Array, Array]:
+    """Gradient and Hessian of the loss in the weights of all members and the offsets."""
+    xp = arrays.namespace(x)
+    A = _stacked(pieces)
+    P = _log_normaliser(xp.matmul(A, x)[:, :, None])[1][:, :, 0]
+    gradient = rows.share @ xp.sum((P - rows.target)[:, :, None] * A, axis=1)
+    pulled = xp.sum(P[:, :, None] * A, axis=1)
+    H = -pulled.T @ (rows.share[:, None] * pulled)
+    for c in range(A.shape[1]):
+        H = H + A[:, c, :].T @ ((rows.share * P[:, c])[:, None] * A[:, c, :])
+    return gradient, H
+
+
+def _log_normaliser(U: Array) -> tuple[Array, Array]:
+    """log(1 + e^u) and its derivative for one logit (n, 1, q); log sum e^u for more; (n, q)."""
+    xp = arrays.namespace(U)
+    if U.shape[1] == 1:
+        t = xp.exp(-xp.abs(U))  # never overflows
+        total = 1 + t
+        P = xp.where(U >= 0, xp.ones_like(t), t) / total
+        return (xp.log(total) + xp.maximum(U, xp.zeros_like(U)))[:, 0, :], P
+    top = xp.max(U, axis=1, keepdims=True)
+    mass = xp.exp(U - top)
+    total = xp.sum(mass, axis=1, keepdims=True)
+    return (xp.log(total) + top)[:, 0, :], mass / total
+
+
+def _at(a: Array, bound: Array) -> Array:
+    return arrays.namespace(a).abs(a - bound) <= 1e-9 * bound
+
+
+def _bounded_step(
+    theta: Array, gradient: Array, hessian: Array, lower: Array, upper: Array
+) -> tuple[Array, Array, Array]:
+    """Newton steps (1 + k, q), how far they may go before a leaves its bounds, and g'H^-1 g."""
+    xp = arrays.namespace(theta)
+    a = theta[0, :]
+    g = gradient.T[:, :, None]
+    full = -xp.linalg.solve(hessian, g)[:, :, 0].T
+    alone = -xp.linalg.solve(hessian[:, 1:, 1:], g[:, 1:, :])[:, :, 0].T
+    alone = xp.concat([xp.zeros_like(a)[None, :], alone], axis=0)
+    outward = (_at(a, lower) & (full[0, :] < 0)) | (_at(a, upper) & (full[0, :] > 0))
+    step = xp.where(outward, alone, full)
+    move = step[0, :]
+    room = xp.where(move < 0, lower - a, upper - a)
+    still, ones = move == 0, xp.ones_like(move)
+    share = room / xp.where(still, ones, move)
+    longest = xp.where(still | (share > 1), ones, share)
+    return step, longest, -xp.sum(step * gradient, axis=0)

@@ -1,0 +1,131 @@
+"""Decompose once: arrays, kernels, weights, the canonical form and the ridge read off it.
+
+Nothing here knows an estimator, a file or a criterion. A new regularisation costs O(n r), new
+labels
+O(n r), a row left out nothing; only a new kernel parameter costs a new `Canonical`."""
+
+from fisherkit.core.arrays import Array
+from fisherkit.core.basis import BASES, choose_rows, leading_rows
+from fisherkit.core.canonical import (
+    Canonical,
+    NotPositiveError,
+    mu_floor,
+    rank_two_update,
+    relative_floor,
+    require_positive,
+    trace_unit,
+)
+from fisherkit.core.coding import Rule, ahead, winners
+from fisherkit.core.covariance import (
+    LOG_BOUND,
+    Covariance,
+    FittedKernel,
+    KernelObject,
+    Parametric,
+    Piece,
+)
+from fisherkit.core.decompose import (
+    SMALL,
+    Budget,
+    Decomposed,
+    Decomposer,
+    Design,
+    RankError,
+    SharedDecomposer,
+)
+from fisherkit.core.forward import select_terms
+from fisherkit.core.kernels import (
+    KERNELS,
+    LARGEST,
+    Distinct,
+    Gram,
+    Kernel,
+    feature_moments,
+    fingerprints,
+    gamma_of_variance,
+    length,
+    median_gamma,
+    not_finite,
+    race,
+    race_seed,
+    reference_width,
+    repeated_columns,
+    require_squares,
+    scale_gamma,
+    width_of_moments,
+    width_step,
+)
+from fisherkit.core.progress import Meter
+from fisherkit.core.ridge import (
+    DenseResolvent,
+    Fold,
+    Residuals,
+    Resolvent,
+    Ridge,
+    RidgePath,
+    left_out,
+    solve,
+    solve_left_out,
+)
+from fisherkit.core.weights import Weights
+
+__all__ = [
+    "BASES",
+    "KERNELS",
+    "LARGEST",
+    "LOG_BOUND",
+    "SMALL",
+    "Array",
+    "Budget",
+    "Canonical",
+    "Covariance",
+    "Decomposed",
+    "Decomposer",
+    "DenseResolvent",
+    "Design",
+    "Distinct",
+    "FittedKernel",
+    "Fold",
+    "Gram",
+    "Kernel",
+    "KernelObject",
+    "Meter",
+    "NotPositiveError",
+    "Parametric",
+    "Piece",
+    "RankError",
+    "Residuals",
+    "Resolvent",
+    "Ridge",
+    "RidgePath",
+    "Rule",
+    "SharedDecomposer",
+    "Weights",
+    "ahead",
+    "choose_rows",
+    "feature_moments",
+    "fingerprints",
+    "gamma_of_variance",
+    "leading_rows",
+    "left_out",
+    "length",
+    "median_gamma",
+    "mu_floor",
+    "not_finite",
+    "race",
+    "race_seed",
+    "rank_two_update",
+    "reference_width",
+    "relative_floor",
+    "repeated_columns",
+    "require_positive",
+    "require_squares",
+    "scale_gamma",
+    "select_terms",
+    "solve",
+    "solve_left_out",
+    "trace_unit",
+    "width_of_moments",
+    "width_step",
+    "winners",
+]

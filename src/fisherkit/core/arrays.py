@@ -1,0 +1,454 @@
+"""Array namespaces, devices and precision: the only module that knows about them.
+
+Every other module writes the array API standard against the namespace that `namespace` returns.
+The functions below are the few places where NumPy arrays deserve a BLAS or LAPACK routine that the
+standard does not expose: products in place, in-place eigenvectors, the Cholesky inverse,
+pivoted Cholesky.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+from sklearn import get_config
+
+from fisherkit.core import blas, l1_distances
+
+Array = Any
+
+_NUMPY = compat.array_namespace(np.empty(0))
+_SMALL_MATRIX = 2048  # rows up to which memory does not matter
+_SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is faster
+_UNKNOWN_MEMORY = 4 << 30  # bytes taken to be free where the system does not say
+_GRAM_LEAF = 1280  # columns of the smallest product in a symmetric one
+_LEAST_ROWS = 1024  # of a block
+SINGLE_EPS = float(np.finfo(np.float32).eps)
+BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
+
+
+def namespace(*arrays: Array) -> Any:
+    """Return the array namespace shared by ``arrays`` (``None`` entries are ignored)."""
+    if all(type(a) is np.ndarray for a in arrays):  # in inner loops, asking compat costs time
+        return _NUMPY
+    return compat.array_namespace(*(a for a in arrays if a is not None))
+
+
+def is_array_api(x: Array) -> bool:
+    """Say whether ``x`` is an array of some namespace (lists, frames and sparse are not)."""
+    return compat.is_array_api_obj(x)
+
+
+def dispatched(x: Any) -> bool:
+    """Say whether the computation stays in the namespace of ``x``, as scikit-learn's setting says.
+
+    Otherwise it becomes NumPy.
+    """
+    return is_array_api(x) and not is_numpy(x) and bool(get_config()["array_api_dispatch"])
+
+
+def is_numpy(x: Array) -> bool:
+    """Say whether ``x`` is a NumPy array."""
+    return compat.is_numpy_array(x)
+
+
+def library(x: Any) -> str:
+    """Name of the array library of ``x``; whatever is not an array will become NumPy."""
+    if not is_array_api(x):
+        return "numpy"
+    return namespace(x).__name__.removeprefix("array_api_compat.")
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """Copy a (small) array to host memory as NumPy."""
+    try:
+        return np.asarray(x)
+    except (TypeError, RuntimeError):  # what device arrays raise
+        pass
+    try:
+        return np.asarray(compat.to_device(x, "cpu"))
+    except ValueError:  # a namespace with another name for the host
+        devices = namespace(x).__array_namespace_info__().devices()
+        return np.asarray(compat.to_device(x, next(d for d in devices if "cpu" in str(d).lower())))
+
+
+def widen(x: Array) -> Array:
+    """``x`` in float64, or as it is on a device that has none.
+
+    Leave-one-out at small mu needs the digits: single precision would put the floor of mu at
+    about 1e-3 of tr(G)/n.
+    """
+    xp = namespace(x)
+    try:
+        return xp.astype(x, xp.float64, copy=False)
+    except (TypeError, RuntimeError):
+        return x
+
+
+def like(x: Any, reference: Array, *, dtype: Any = None) -> Array:
+    """Bring ``x`` to the namespace, device and dtype of ``reference``."""
+    xp = namespace(reference)
+    dtype = reference.dtype if dtype is None else dtype
+    if is_array_api(x) and namespace(x) is not xp:
+        x = to_numpy(x)
+    return xp.asarray(x, dtype=dtype, device=compat.device(reference))
+
+
+def beside(x: np.ndarray, reference: Array) -> Array:
+    """A host array moved to the namespace and device of ``reference``, its dtype kept."""
+    return namespace(reference).asarray(x, device=compat.device(reference))
+
+
+def cast(x: Array, dtype: Any) -> Array:
+    """``x`` in another dtype of its namespace."""
+    return namespace(x).astype(x, dtype, copy=False)
+
+
+def quiet_overflow() -> np.errstate:
+    """A block, or a decorated function, whose user refuses what is not finite: no warning first."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def narrowed(x: Array, dtype: Any) -> Array:
+    """``x`` in a dtype that users expect, unless finite values would become infinite in it."""
+    xp = namespace(x)
+    if x.dtype != dtype and x.shape[0] and float(xp.max(xp.abs(x))) > float(xp.finfo(dtype).max):
+        return x
+    return cast(x, dtype)
+
+
+def indices(x: Any, reference: Array) -> Array:
+    """Integer positions as an array beside ``reference``."""
+    xp = namespace(reference)
+    return like(np.asarray(x, dtype=np.int64), reference, dtype=xp.int64)
+
+
+def eps(x: Array) -> float:
+    """Unit roundoff of the dtype of ``x``."""
+    return float(namespace(x).finfo(x.dtype).eps)
+
+
+def row_blocks(n_rows: int, row_length: int, elements: int | None = None) -> Iterator[slice]:
+    """Slices over ``n_rows`` such that a block holds about ``elements`` numbers (cache-sized)."""
+    step = max(1, min(n_rows, (elements or BLOCK_ELEMENTS) // max(1, row_length)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def free_memory(reference: Array) -> int:
+    """Bytes that are free where ``reference`` lives."""
+    if compat.is_torch_array(reference) and on_accelerator(reference):
+        import torch
+
+        return int(torch.cuda.mem_get_info(reference.device)[0])
+    if compat.is_cupy_array(reference):
+        return int(reference.device.mem_info[0])
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    return _UNKNOWN_MEMORY
+
+
+def on_accelerator(x: Array) -> bool:
+    """Say whether ``x`` is in the memory of a GPU."""
+    return compat.is_cupy_array(x) or (compat.is_torch_array(x) and str(x.device) != "cpu")
+
+
+def preferred_elements(reference: Array) -> int:
+    """Numbers alive in a large block of rows: more on an accelerator."""
+    return 1 << 30 if on_accelerator(reference) else 1 << 23
+
+
+def preferred_rows(reference: Array, row_length: int) -> int:
+    """Rows of a block, of ``row_length`` numbers each, that keeps matrix products busy.
+
+    An accelerator wants large ones; beside a cache smaller ones are faster, but not too small ones.
+    """
+    if on_accelerator(reference):
+        return max(1, preferred_elements(reference) // row_length)
+    return max(_LEAST_ROWS, (1 << 21) // row_length)
+
+
+def exp_in_place(x: Array) -> Array:
+    """Exponential that reuses the memory of ``x`` where the namespace can."""
+    if is_numpy(x):
+        return np.exp(x, out=x)
+    return namespace(x).exp(x)
+
+
+def expm1_in_place(x: Array) -> Array:
+    """exp(x) - 1 that reuses the memory of ``x`` where the namespace can."""
+    if is_numpy(x):
+        return np.expm1(x, out=x)
+    return namespace(x).expm1(x)
+
+
+def clip_in_place(x: Array, *, lower: float | None = None, upper: float | None = None) -> Array:
+    """Clip that reuses the memory of ``x`` where the namespace can."""
+    if is_numpy(x):
+        return np.clip(x, lower, upper, out=x)
+    return namespace(x).clip(x, lower, upper)
+
+
+def cityblock(X: Array, Y: Array, finish: Callable[[Array], Array] | None = None) -> Array:
+    """Sum of absolute differences between rows of X (n, d) and Y (m, d); O(n m d).
+
+    ``finish`` changes the entries, one by one and in place where the namespace can.
+    """
+    if is_numpy(X):
+        return l1_distances.cityblock(X, Y, finish)
+    xp = namespace(X, Y)
+    total = xp.zeros((X.shape[0], Y.shape[0]), dtype=X.dtype, device=compat.device(X))
+    for j in range(X.shape[1]):  # never an n x m x d tensor
+        total += xp.abs(X[:, j, None] - Y[None, :, j])
+    return total if finish is None else finish(total)
+
+
+def take_rows(x: Array, rows: Array) -> Array:
+    """x[rows]. (In NumPy, ``take`` first copies an array in Fortran order whole.)"""
+    return x[rows] if is_numpy(x) else namespace(x).take(x, rows, axis=0)
+
+
+def add_to_diagonal(M: Array, value: float) -> None:
+    """M + value I in place, for a square C-contiguous M."""
+    if is_numpy(M):
+        M.flat[:: M.shape[0] + 1] += value
+        return
+    M += value * like(np.eye(M.shape[0]), M)
+
+
+def subtract_product(total: Array, A: Array, B: Array) -> None:
+    """total -= A B in place."""
+    if blas.serves(total, A, B):
+        blas.subtract_product(total, A, B)
+    else:
+        total -= A @ B
+
+
+def add_gram(total: Array, F: Array) -> None:
+    """total += F'F in place, for F (b, m): the upper triangle, about b m^2 flops.
+
+    What is below the diagonal of ``total`` is unspecified until `symmetric` completes it.
+    """
+    if blas.serves(total, F):
+        blas.add_gram(total, F)
+    else:
+        _add_gram_by_halves(total, F, 0, F.shape[1])
+
+
+def _add_gram_by_halves(total: Array, F: Array, start: int, stop: int) -> None:
+    """Large square products beside small ones on the diagonal."""
+    if stop - start <= _GRAM_LEAF:
+        total[start:stop, start:stop] += F[:, start:stop].T @ F[:, start:stop]
+        return
+    middle = (start + stop) // 2
+    total[start:middle, middle:stop] += F[:, start:middle].T @ F[:, middle:stop]
+    _add_gram_by_halves(total, F, start, middle)
+    _add_gram_by_halves(total, F, middle, stop)
+
+
+def symmetric(total: Array) -> Array:
+    """The symmetric matrix whose upper triangle is that of ``total``."""
+    xp = namespace(total)
+    return xp.triu(total) + xp.triu(total, k=1).T
+
+
+def zeros(shape: tuple[int, ...], reference: Array) -> Array:
+    """Array of zeros beside ``reference``."""
+    return namespace(reference).zeros(shape, dtype=reference.dtype, device=compat.device(reference))
+
+
+def empty(shape: tuple[int, ...], reference: Array) -> Array:
+    """Uninitialised array beside ``reference``."""
+    return namespace(reference).empty(shape, dtype=reference.dtype, device=compat.device(reference))
+
+
+def eigh(M: Array) -> tuple[Array, Array]:
+    """Eigenvalues (ascending) and eigenvectors of symmetric ``M``, which is consumed.
+
+    Large NumPy matrices: LAPACK ``syevr`` on the transpose of ``M`` in place, peak memory ``M``
+    plus 1.1 n^2 (``numpy.linalg.eigh`` needs 4.1 n^2). Small ones stay in NumPy's own LAPACK:
+    NumPy and SciPy ship separate OpenBLAS thread pools, and alternating between them is slow. But
+    NumPy would widen single precision first, which takes half the time in SciPy's.
+    """
+    single = is_numpy(M) and M.dtype == np.float32
+    if not is_numpy(M) or (M.shape[0] <= _SMALL_MATRIX and not single):
+        w, V = namespace(M).linalg.eigh(M)
+        return w, V
+    F = M.T if M.flags.c_contiguous else M  # Fortran order without a copy: M is symmetric
+    driver = "evd" if single else "evr"
+    return scipy.linalg.eigh(F, driver=driver, overwrite_a=True, check_finite=False)
+
+
+def single_eigh(M: Array) -> tuple[Array, Array] | None:
+    """`eigh` in single precision, the result widened; ``None`` where that saves no time.
+
+    NumPy arrays: half the time, in the memory of ``M`` and n^2.
+    """
+    if not is_numpy(M) or M.dtype != np.float64 or not M.flags.c_contiguous:
+        return None
+    single = M.reshape(-1).view(np.float32)[: M.size].reshape(M.shape)
+    for rows in row_blocks(*M.shape):  # what is written never reaches the rows to come
+        single[rows] = M[rows].astype(np.float32)
+    w, V = eigh(single)
+    M.T[...] = V
+    return w.astype(np.float64), M.T
+
+
+def narrow(x: Array) -> Array | None:
+    """A copy of ``x`` in single precision; ``None`` where that saves no time."""
+    return x.astype(np.float32) if is_numpy(x) and x.dtype == np.float64 else None
+
+
+def spd_inverse(M: Array) -> Array | None:
+    """Inverse of a positive definite ``M`` by Cholesky, or ``None`` where it is not one.
+
+    Consumes ``M``. NumPy: ``potrf`` and ``potri`` in place, n^3 flops in all.
+    """
+    xp = namespace(M)
+    if is_numpy(M):
+        F = M.T if M.flags.c_contiguous else M
+        factor, info = lapack.dpotrf(F, lower=1, overwrite_a=1, clean=0)
+        if info:
+            return None
+        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        for rows in row_blocks(inverse.shape[0], inverse.shape[0]):
+            inverse[: rows.stop, rows] = _symmetric_rows(inverse, rows)
+        return inverse
+    try:
+        factor = xp.linalg.cholesky(M)
+    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
+        return None
+    half = lower_triangular_inverse(factor)
+    return half.T @ half
+
+
+def _symmetric_rows(lower: np.ndarray, rows: slice) -> np.ndarray:
+    """Columns ``rows`` of the symmetric matrix whose lower triangle is valid, down to rows.stop."""
+    out = lower[rows, : rows.stop].T.copy()
+    square = lower[rows, rows]
+    out[rows] = np.tril(square) + np.tril(square, -1).T
+    return out
+
+
+def cholesky(M: Array) -> Array | None:
+    """Factor of a positive definite ``M``, consumed, for the functions below; ``None`` otherwise.
+
+    NumPy: LAPACK in place, n^3/3 flops, the other triangle is left as it was.
+    """
+    if is_numpy(M):
+        factor, info = lapack.dpotrf(M.T, lower=1, overwrite_a=1, clean=0)
+        return None if info else factor
+    try:
+        return namespace(M).linalg.cholesky(M)
+    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
+        return None
+
+
+def lower_factor(M: Array) -> Array | None:
+    """Lower triangular L with L L' = M, which is kept; ``None`` if it is not positive definite."""
+    if is_numpy(M):
+        factor, info = lapack.dpotrf(M.T, lower=1, overwrite_a=0, clean=1)
+        return None if info else factor
+    return cholesky(M)
+
+
+def cholesky_log_det(factor: Array) -> float:
+    """log |M| from the factor of M."""
+    xp = namespace(factor)
+    return 2 * float(xp.sum(xp.log(xp.linalg.diagonal(factor))))
+
+
+def cholesky_solve(factor: Array, B: Array) -> Array:
+    """M^-1 B from the factor of M; O(n^2 k)."""
+    if is_numpy(factor):
+        return lapack.dpotrs(factor, B, lower=1)[0]
+    return solve_lower(factor, solve_lower(factor, B), transposed=True)
+
+
+def cholesky_inverse(factor: Array) -> Iterator[tuple[slice, slice, Array]]:
+    """M^-1 from the factor of M, consumed: rows, columns and values of blocks [rows, rows.start:].
+
+    They cover the diagonal blocks and what is above them. NumPy: 2/3 n^3 flops, and no pass over
+    memory to make the inverse symmetric.
+    """
+    n = factor.shape[0]
+    if not is_numpy(factor):
+        half = lower_triangular_inverse(factor)
+        yield slice(0, n), slice(0, n), half.T @ half
+        return
+    if n <= _SMALL_FACTOR:
+        upper = lapack.dlauum(_halved_inverse(np.tril(factor)), lower=1, overwrite_c=1)[0].T
+    else:
+        upper = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].T
+    for rows in row_blocks(n, n, 1 << 15):  # small blocks: little is computed twice
+        block = upper[rows, rows.start :]
+        square = block[:, : block.shape[0]]
+        square[...] = np.triu(square) + np.triu(square, 1).T
+        yield rows, slice(rows.start, n), block
+
+
+def _halved_inverse(L: np.ndarray) -> np.ndarray:
+    """Inverse of a lower triangular matrix by halves: mostly products, where LAPACK's is slow."""
+    n = L.shape[0]
+    if n <= 96:
+        return lapack.dtrtri(L, lower=1)[0]
+    h = n // 2
+    out = np.zeros((n, n), order="F")
+    first, second = _halved_inverse(L[:h, :h]), _halved_inverse(L[h:, h:])
+    out[:h, :h], out[h:, h:] = first, second
+    np.matmul(-second, L[h:, :h] @ first, out=out[h:, :h])
+    return out
+
+
+def is_positive_definite(M: Array) -> bool:
+    """Say whether the symmetric ``M`` has a Cholesky factor; n^3/3 flops."""
+    if is_numpy(M):
+        return lapack.dpotrf(M.T, lower=1, overwrite_a=0, clean=0)[1] == 0
+    try:
+        namespace(M).linalg.cholesky(M)
+    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
+        return False
+    return True
+
+
+def pivoted_cholesky(H: Array, tol: float) -> tuple[Array, np.ndarray]:
+    """Greedy pivoted Cholesky of a small symmetric positive semi-definite ``H`` (b, b).
+
+    Stops when the largest residual diagonal is at most ``tol``. Returns the lower triangular
+    factor of ``H[piv][:, piv]`` (k, k) and the pivots (k,) on the host.
+    """
+    F, piv, rank, _ = lapack.dpstrf(to_numpy(H).astype(np.float64), tol=tol, lower=1)
+    factor = np.tril(F[:rank, :rank])
+    return like(factor, H), piv[:rank] - 1
+
+
+def lower_triangular_inverse(L: Array) -> Array:
+    """Inverse of a lower triangular (k, k) matrix."""
+    if is_numpy(L):
+        return lapack.dtrtri(L, lower=1)[0]
+    return solve_lower(L, like(np.eye(L.shape[0]), L))
+
+
+def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """Solve L X = B, or L' X = B, for a lower triangular L (k, k)."""
+    if is_numpy(L):
+        return scipy.linalg.solve_triangular(
+            L, B, lower=True, trans=1 if transposed else 0, check_finite=False
+        )
+    xp = namespace(L)
+    if compat.is_torch_array(L):
+        return xp.linalg.solve_triangular(L.T if transposed else L, B, upper=transposed)
+    if compat.is_cupy_array(L):
+        from cupyx.scipy.linalg import solve_triangular
+
+        return solve_triangular(L, B, lower=True, trans=1 if transposed else 0)
+    return xp.linalg.solve(L.T if transposed else L, B)

@@ -1,0 +1,25 @@
+"""What users construct: validation, fit, decisions; no linear algebra here."""
+
+from fisherkit.estimators.base import Task
+from fisherkit.estimators.bayes import BayesianFisherClassifier
+from fisherkit.estimators.committee import FisherCommitteeClassifier
+from fisherkit.estimators.decisions import DecisionMixin, DiscriminantMixin
+from fisherkit.estimators.fisher import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.estimators.sparse import (
+    ExpansionMixin,
+    ForwardFisherClassifier,
+    SparseFisherClassifier,
+)
+
+__all__ = [
+    "BayesianFisherClassifier",
+    "DecisionMixin",
+    "DiscriminantMixin",
+    "ExpansionMixin",
+    "FisherCommitteeClassifier",
+    "ForwardFisherClassifier",
+    "KernelFisherClassifier",
+    "KernelRidgeCV",
+    "SparseFisherClassifier",
+    "Task",
+]

@@ -1,0 +1,369 @@
+"""The committee as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from fisherkit.committee import Asked, members
+from fisherkit.core import (
+    KERNELS,
+    Array,
+    Design,
+    Gram,
+    Kernel,
+    arrays,
+    coding,
+    feature_moments,
+    width_of_moments,
+    width_step,
+)
+from fisherkit.estimators import dask_committee, streaming, validation
+from fisherkit.estimators.base import PENALTIES, KernelModel, rows_have_numbers, split_rows, whole
+from fisherkit.estimators.decisions import DecisionMixin
+from fisherkit.rows import Plan, is_dask, read
+from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
+
+NAMES = tuple(name for name in KERNELS if name != "precomputed")
+
+_CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The table of members: NumPy whatever the namespace of X, in which arrays must be."""
+
+    members: np.ndarray
+
+
+class FisherCommitteeClassifier(DecisionMixin, KernelModel):
+    r"""Every kernel Fisher discriminant on a grid, weighted by its leave-one-out likelihood.
+
+    Tuning prices a grid of kernel widths and regularisations by exact leave-one-out and keeps one
+    model. This classifier keeps them all: each member is calibrated on its leave-one-out scores,
+    and its weight follows from how well it then predicts the rows left out.
+
+    Parameters
+    ----------
+    kernels : sequence of str or callable, default=("rbf", "laplacian")
+        Names of ``sklearn.metrics.pairwise``, or callables ``k(x, y, gamma=...)`` of two rows.
+        The families have equal weight before the data are seen.
+    n_widths : int, default=7
+        Widths of each kernel, an octave apart, about the spread of the features (as
+        `reference_width` measures it; that of rbf for callables).
+    gammas : None, sequence of float, or one such sequence for each kernel, default=None
+        Kernel coefficients to use instead. Kernels that have none ignore both parameters.
+    combine : {"average", "stack", "best"}, default="average"
+        "average" weighs members by the root of their leave-one-out likelihood, "stack" fits
+        non-negative weights to the leave-one-out logits, shrunk to the average, and "best" takes
+        the single member of the smallest calibrated log-loss.
+    min_weight : float in [0, 1), default=1e-4
+        Members of less weight are dropped, and the others rescaled: prediction evaluates only
+        widths that matter.
+    degree, coef0 : float, default=3, 1.0
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        Extra arguments of callable kernels.
+    penalty : {"rkhs", "coefficients"}, default="rkhs"
+        ``mu f'K^-1 f`` (LS-SVM, kernel ridge) or ``mu alpha'alpha`` (KFD of the papers).
+    basis : {"auto", "full", "pivoted", "random"} or array of row indices, default="auto"
+        Rows that serve as centres. "auto" uses every row, through a low-rank factorisation where
+        the kernel matrix allows it; that of the Laplacian never does, so beyond some thousand rows
+        give ``n_components``. Leave-one-out is conditional on the centres.
+    n_components : int, default=None
+        Number of centres for "pivoted" and "random"; with "auto" it means "pivoted".
+    class_weight : dict, "balanced" or None, default=None
+        Cost of each class, multiplied with the sample weights.
+    max_memory : int, str or None, default=None
+        Bytes, or a text such as "2GB"; ``None`` is half of what is free. A fit that would take more
+        reads its rows in blocks, on centres, with every member in the same two passes; "auto"
+        chooses their number. A log line says so and why.
+    random_state : int, RandomState or None, default=None
+        For random pivots and centres.
+    verbose : bool, default=False
+        Print what is being done, and how far it is, on standard error.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    members_ : ndarray with one row for each member
+        Fields kernel, width (1/sqrt(2 gamma) for rbf, 1/gamma otherwise), gamma, mu, unit
+        (tr(G)/n, so that mu / unit is the relative regularisation), weight, slope, offset (or
+        offset_0, offset_1, ... for more than two classes), loo_log_loss and bounded (whether the
+        slope is at its bound: decisions that tell nothing). For pandas:
+        ``DataFrame(model.members_)``.
+    weights_ : (n_members,)
+        Their weights; 0 for members dropped. They sum to 1 unless stacked.
+    effective_members_ : float
+        1 / sum of squared (normalised) weights.
+    dual_coef_ : dict
+        For each (kernel, gamma) in use the coefficients of its centres, summed over mu: (m,) for
+        two classes, otherwise (n_classes, m).
+    basis_indices_ : dict
+        For each (kernel, gamma) in use the rows of the training data that are centres.
+    intercept_ : scalar or (n_classes,)
+        ``decision_function(x)`` is the sum of ``k(x, centres) @ dual_coef.T``, plus this.
+    loo_proba_ : (n, n_classes)
+        Probabilities of each training row from the members fitted without it (a Dask array after a
+        fit to a Dask collection). Conditional on the
+        weights and calibrations, which have seen the row; the log-loss on new rows is higher.
+    calibration_ : Slope
+        One: decisions are log-odds.
+    status_ : Status
+        Its value is a sentence.
+
+    Notes
+    -----
+    With F_ij the leave-one-out score of row i under member j and m_i the mean code of the rows
+    that remain without it, slope a_j and offset b_j minimise the mean cross-entropy N_j of the
+    logits u_ij against smoothed labels. The members are averaged to the logits g,
+
+    .. math::
+
+        u_{ij} = a_j (F_{ij} - m_i) + b_j , \qquad
+        \omega_j \propto \pi_j \exp(-n N_j / 2) , \qquad
+        g(x) = \sum_j \omega_j [a_j (f_j(x) - \bar y) + b_j] ,
+
+    and p = sigmoid(g), or softmax(g); the prior pi_j is uniform within each kernel family. "stack"
+    minimises the cross-entropy of ``b_0 + sum_j v_j u_ij`` plus ``0.05 |v - omega|^2`` over v >= 0
+    and b_0, on the 120 members of largest omega.
+
+    *Cost.* A decomposition for each kernel and width, O(n^3) time and O(n^2) memory, or less as in
+    `KernelFisherClassifier`; O(n r k) for each member, k columns of codes, and O(n k) for each of
+    its Newton steps. Logits and coefficients of members that may keep weight stay in memory,
+    O(n k) each. A prediction takes O(m d) for each kernel and width of positive weight.
+
+    Leave-one-out is exact as in `KernelFisherClassifier`; ``sample_weight`` counts copies. Where
+    no member predicts left-out rows better than the class shares do, the model is these shares.
+
+    Features are not scaled: put a scaler in front.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fisherkit import FisherCommitteeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), FisherCommitteeClassifier()).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.95)
+    True
+    >>> members = model[-1].members_
+    >>> len(members), bool(1 < model[-1].effective_members_ < 350)
+    (350, True)
+    """
+
+    def __init__(
+        self,
+        kernels: Any = ("rbf", "laplacian"),
+        *,
+        n_widths: int = 7,
+        gammas: Any = None,
+        combine: str = "average",
+        min_weight: float = 1e-4,
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        penalty: str = "rkhs",
+        basis: Any = "auto",
+        n_components: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        max_memory: Any = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernels = kernels
+        self.n_widths = n_widths
+        self.gammas = gammas
+        self.combine = combine
+        self.min_weight = min_weight
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.penalty = penalty
+        self.basis = basis
+        self.n_components = n_components
+        self.class_weight = class_weight
+        self.max_memory = max_memory
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _pairwise(self) -> bool:
+        return False
+
+    @property
+    def members_(self) -> np.ndarray:
+        return self._record.members
+
+    @whole
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Price every member, weigh them, and add them up.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,)
+            Labels of any type.
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+
+        Returns
+        -------
+        self
+        """
+        names = self._check_words()
+        if is_dask(X):
+            return dask_committee.fit_members(self, X, y, sample_weight)
+        if (plan := self._plan(X)).streamed:
+            return streaming.fit_members(self, plan, X, y, sample_weight)
+        X = streaming.dense(X)
+        X, rounding, kept, _, classes, index, weights = self._labelled(
+            X, y, sample_weight, self.class_weight
+        )
+        basis, m, rows = self._basis(kept, X.shape[0])
+        X, dropped = split_rows(X, kept, pairwise=False)
+        kernels, seed = self._kernels(), self._seed()
+        widths = self._widths(kernels, *feature_moments(X, weights.frequency))
+        families = [
+            members.KernelFamily(
+                name,
+                Design(
+                    gram=Gram(X, kernel, rounding),
+                    weights=weights,
+                    penalty=self.penalty,
+                    bias="free",
+                    basis=basis,
+                    n_components=m,
+                    rows=rows,
+                    seed=seed,
+                ),
+                gammas,
+            )
+            for name, kernel, gammas in zip(names, kernels, widths, strict=True)
+        ]
+        found = members.assemble(
+            families,
+            coding.targets(index, classes.shape[0], X),
+            coding.indicators(index, classes.shape[0], X),
+            combine=self.combine,
+            min_weight=self.min_weight,
+        )
+        self.classes_ = classes
+        self._store_committee(found, X, kept)
+        (logits,) = found.logits
+        if dropped is not None:  # a row of weight 0 is not part of the fit
+            logits = streaming.interleave(logits, self._raw_scores(dropped), kept)
+        self.loo_proba_ = probabilities(logits, 1.0)
+        return self
+
+    def _check_words(self) -> list[str]:
+        """Refuse parameters that make no sense; the names of the kernels."""
+        validation.one_of("combine", self.combine, members.COMBINE)
+        validation.fraction("min_weight", self.min_weight)
+        validation.one_of("penalty", self.penalty, PENALTIES)
+        validation.positive("n_widths", self.n_widths)
+        names = self._names()
+        validation.kernel_arguments(self.kernel_params, self.kernels)
+        validation.gamma_lists("gammas", self.gammas, len(names))
+        return names
+
+    def _kernels(self) -> list[Kernel]:
+        """The kernels but for their widths."""
+        return [replace(self._with_parameters(k), takes_gamma=callable(k)) for k in self.kernels]
+
+    def _seed(self) -> int:
+        return check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+
+    def _row_numbers(self) -> int:
+        members = len(GRID) * len(self.kernels) * self.n_widths
+        return _CALIBRATION_COPIES * len(GRID) + members
+
+    def _asked(self, plan: Plan) -> Asked:
+        """The parameters for a fit that reads its rows in blocks."""
+        kernels = self._kernels()
+        widths = partial(self._widths, kernels)
+        return Asked(kernels, widths, self.penalty, plan, self._seed())
+
+    def _names(self) -> list[str]:
+        """Names of the kernels, each of them valid."""
+        if isinstance(self.kernels, str) or not isinstance(self.kernels, Sequence):
+            raise ValueError(
+                f"kernels={self.kernels!r} is not valid; use a sequence of kernels, for example "
+                "('rbf', 'laplacian')."
+            )
+        if len(self.kernels) == 0:
+            raise ValueError("kernels is empty; name at least one kernel, for example ('rbf',).")
+        names = [
+            getattr(kernel, "__name__", type(kernel).__name__)
+            if callable(kernel)
+            else validation.one_of("kernels: kernel", kernel, NAMES, also=" or a callable")
+            for kernel in self.kernels
+        ]
+        if len(set(names)) < len(names):
+            raise ValueError(f"kernels={self.kernels!r} names a kernel twice.")
+        return names
+
+    def _widths(
+        self, kernels: list[Kernel], mean: np.ndarray, variance: np.ndarray
+    ) -> list[tuple[float | None, ...]]:
+        """The gammas of each kernel, from the moments of the features; ``None`` alone for kernels
+        without."""
+        given = validation.gamma_lists("gammas", self.gammas, len(kernels))
+        octaves = np.arange(self.n_widths) - (self.n_widths - 1) / 2
+        widths: list[tuple[float | None, ...]] = []
+        for position, kernel in enumerate(kernels):
+            if not kernel.has_gamma:
+                widths.append((None,))
+            elif given is not None:
+                widths.append(given[position])
+            else:
+                model = Kernel("rbf") if callable(kernel.name) else kernel
+                octave = width_step(model) ** 2
+                reference = width_of_moments(mean, variance, model)
+                widths.append(tuple(float(g) for g in reference * octave**octaves))
+        return widths
+
+    def _store_committee(
+        self,
+        found: members.Committee,
+        X: Array,
+        kept: np.ndarray,
+    ) -> None:
+        """Fitted attributes: the centres are rows of X, at the places ``kept`` in the data."""
+        names, kernels = self._names(), self._kernels()
+        flat = found.intercept.shape[0] == 1
+        self._record = _Record(members.table(found, list(zip(names, kernels, strict=True))))
+        self.weights_ = arrays.like(found.weights, X)
+        self.effective_members_ = found.effective_members
+        self.status_ = found.status
+        mention(self, found.status, {members.Status.CLASS_PRIOR})
+        self.calibration_ = LOG_ODDS
+        self.intercept_ = found.intercept[0] if flat else found.intercept
+        self.dual_coef_, self.basis_indices_ = {}, {}
+        for part in found.parts:
+            key = names[part.family], part.gamma
+            self.dual_coef_[key] = part.coef[:, 0] if flat else part.coef.T
+            self.basis_indices_[key] = arrays.indices(kept[part.centres], X)
+        self._expansions = members.expand(found.parts, kernels, X)
+
+    def _raw_scores(self, X: Array) -> Array:
+        """g(x) for validated rows, in row blocks."""
+        xp = arrays.namespace(self.weights_)
+        centres = max((part.centres.shape[0] for part in self._expansions), default=1)
+        intercept = xp.reshape(self.intercept_, (1, -1))
+        parts = []
+        for rows in arrays.row_blocks(X.shape[0], max(centres, X.shape[1])):
+            some = arrays.widen(read(X, rows))
+            g = intercept + xp.zeros_like(some[:, :1])
+            for expansion in self._expansions:
+                g = g + expansion(some)
+            parts.append(g)
+        scores = xp.concat(parts, axis=0)
+        rows_have_numbers(scores, "score")
+        return scores

@@ -1,0 +1,494 @@
+"""The scikit-learn estimators: the words users know, translated to the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fisherkit.core import BASES, Weights, arrays, coding
+from fisherkit.estimators import ard, dask_fit, streaming, validation
+from fisherkit.estimators.base import THRESHOLDS, KernelModel, Task, take_rows, whole
+from fisherkit.estimators.decisions import DiscriminantMixin
+from fisherkit.estimators.streaming import interleave
+from fisherkit.inference import conformal
+from fisherkit.rows import is_dask, lazily
+from fisherkit.tuning import CRITERIA
+
+MULTICLASS = ("lda", "ovr")
+_WITH_LABELS = (*BASES, "greedy")
+
+
+class KernelFisherClassifier(DiscriminantMixin, KernelModel):
+    r"""Optimally regularised kernel Fisher discriminant (LS-SVM, kernel ridge) that tunes itself.
+
+    Minimises ``sum_i w_i (y_i - f(x_i) - b)^2 + mu * penalty`` on class codes. One decomposition
+    of the kernel matrix prices every mu by exact leave-one-out; by default the kernel width is
+    chosen by the same criterion.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        A name of ``sklearn.metrics.pairwise``, "precomputed", or a callable of two rows.
+    gamma : {"loo", "scale", "median"} or float, default="loo"
+        Kernel coefficient (``exp(-gamma |x - x'|^2)`` for rbf); ignored by kernels without one.
+        "loo" chooses it together with mu.
+    ard : bool, default=False
+        One width per feature of the rbf kernel by the gradient of the leave-one-out criterion,
+        for standardised features. Widths differ only as far as rows that did not choose them
+        approve; where they do not, one width serves all. Learned on at most 1,000 distinct rows,
+        by leave-one-out whatever ``cv`` says, in several times the time of one width;
+        ``selection_`` is then in the units of the features that the kernel sees.
+    degree, coef0 : float, default=3, 1.0
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        Extra arguments of a callable kernel.
+    penalty : {"rkhs", "coefficients"}, default="rkhs"
+        ``mu f'K^-1 f`` (LS-SVM, kernel ridge) or ``mu alpha'alpha`` (KFD of the papers).
+    bias : {"free", "penalized", "none"}, default="free"
+        Whether f has an intercept, and whether the penalty includes it.
+    regularization : "loo" or float, default="loo"
+        The absolute mu, or the rule that chooses it.
+    criterion : {"press", "log_loss", "error", "smoothed_error"} or callable, default="press"
+        What selection minimises on held-out rows. A callable ``loss(y, decision, sample_weight)``
+        is priced on the grid of mu; decisions of more than two classes are indicator scores.
+    cv : int, splitter or iterable, default=None
+        ``None`` is leave-one-out; otherwise closed-form cross-validation on these folds chooses
+        the hyper-parameters. `loo_decision_` and the calibration stay leave-one-out.
+    threshold : {"prior", "balanced"}, default="prior"
+        "balanced" decides as if the classes were equally frequent.
+    multiclass : {"lda", "ovr"}, default="lda"
+        From three classes on: the penalised-LDA rule on the scores (needs ``bias="free"``), or
+        the largest indicator score.
+    basis : {"auto", "full", "pivoted", "random", "greedy"} or array of row indices, default="auto"
+        Rows that serve as centres. "auto" uses every row, through a low-rank factorisation where
+        the kernel matrix allows it (then `basis_indices_` holds its pivots). "random" draws them by
+        weight, "pivoted" by randomly pivoted Cholesky, both blind to y. "greedy" adds the centre
+        that lowers PRESS most, one by one, among four times as many rows; the width is tuned on
+        random centres. Fewer centres then do; choosing them costs O(m^2 (R + m)) on R rows, at
+        most 10 m or 5,000.
+    n_components : int, default=None
+        Number m of centres for "pivoted", "random" and "greedy"; with "auto" it means "pivoted".
+    max_memory : int, str or None, default=None
+        Bytes, or a text such as "2GB"; ``None`` is half of what is free. A fit that would take more
+        reads its rows in blocks (memory-mapped files and sparse matrices are then never loaded
+        whole), on centres: "auto" chooses their number, or takes every row through a low-rank
+        factor where that fits. `selection_.reason` says what was chosen and why.
+    class_weight : dict, "balanced" or None, default=None
+        Cost of each class, multiplied with the sample weights.
+    random_state : int, RandomState or None, default=None
+        For random pivots and centres.
+    verbose : bool, default=False
+        Print what is being done, and how far it is, on standard error.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    dual_coef_ : (m,) for two classes, otherwise (n_classes, m)
+        ``f(x) = k(x, centres) @ dual_coef_.T + intercept_``.
+    intercept_ : scalar or (n_classes,)
+    basis_indices_ : (m,)
+        Rows of the training data that are centres.
+    regularization_ : float
+        The mu in use.
+    gamma_ : float, (n_features,) or None
+    relevance_ : (n_features,) or None
+        With ``ard``: squared ratio of a feature's standard deviation to its length scale.
+    widths_ : Widths or None
+        With ``ard``: the ``spread`` of the log widths, and in ``record`` (fields spread, gain,
+        standard_error) how much lower than with one width the criterion was, for every spread, on
+        rows that did not choose the widths.
+    loo_decision_ : (n,) or (n, n_classes)
+        Decision for each training row by the model fitted without it.
+    calibration_ : Slope
+        The ``value`` of the slope that takes decisions to probabilities, and in ``status`` how it
+        was found (its value is a sentence).
+    selection_ : Selection
+        The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
+        (its value is a sentence that says why the search ended; at a bound it is logged as a
+        warning, too), the ``path`` with every model priced (fields gamma, mu, value), the ``unit``
+        tr(G)/n of mu, and how it was computed:
+        ``method`` ("full", "low-rank", "centres", "cholesky" or "streamed"), ``rank``, the trace
+        that a low-rank factor left out (``tolerance``), and the ``reason`` for that choice.
+
+    Notes
+    -----
+    For codes y (n, k), one column of +-1 for two classes and c indicators for more, unit weights
+    and a free bias, G = K (rkhs) or K^2 (coefficients), centred, is decomposed as U diag(lam) U'.
+    With P the projection that removes the mean, the residual maker and the left-out residuals are
+
+    .. math::
+
+        B(\mu) = (P - U U') + U \, \mathrm{diag} \frac{\mu}{\lambda_j + \mu} \, U',
+        \qquad y_i - f_{(i)}(x_i) = \frac{(B y)_i}{B_{ii}} .
+
+    "press" is the mean of their squares. The others are means over the margins m of left-out
+    scores, "log_loss" of log(1 + exp(-4 m)), "smoothed_error" of 1/(1 + exp(4 m)) and "error" of
+    m < 0. Probabilities are sigmoid(a d), or softmax(a d), of the decisions d; the slope a > 0
+    minimises the log-loss of left-out decisions.
+
+    *Cost.* One decomposition for each kernel width: O(n^3) time and O(n^2) memory, or O(n r^2) and
+    O(n r) where the kernel matrix has a low rank r, or O(n m^2) and O(n m) on m centres; in blocks,
+    two passes of O(n m^2) for the choice of mu and memory for O(m^2) and a block. Then O(n r k) for
+    each mu. With numbers for mu and gamma, one Cholesky factorisation. A prediction takes O(m d).
+
+    Leave-one-out is exact: for the rkhs penalty it equals refits without the row; for the
+    coefficients penalty, and for a chosen basis, it equals refits with the centres kept (it is
+    conditional on them). Hyper-parameters are those of the full fit. Centres of ``basis="greedy"``
+    have seen all labels: leave-one-out values, and the probabilities calibrated on them, are then
+    optimistic.
+
+    ``sample_weight`` counts copies: a weight of 2 equals the row twice, 0 its absence. (Under the
+    coefficients penalty a chosen centre counts its own row only, not copies of it elsewhere.)
+
+    Features are not scaled: put a scaler in front.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fisherkit import KernelFisherClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), KernelFisherClassifier()).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    _bases = _WITH_LABELS
+
+    def __init__(
+        self,
+        kernel: str | Callable[..., Any] = "rbf",
+        *,
+        gamma: float | str = "loo",
+        ard: bool = False,
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        penalty: str = "rkhs",
+        bias: str = "free",
+        regularization: float | str = "loo",
+        criterion: str | Callable[..., Any] = "press",
+        cv: Any = None,
+        threshold: str = "prior",
+        multiclass: str = "lda",
+        basis: Any = "auto",
+        n_components: int | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        max_memory: int | str | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.ard = ard
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.penalty = penalty
+        self.bias = bias
+        self.regularization = regularization
+        self.criterion = criterion
+        self.cv = cv
+        self.threshold = threshold
+        self.multiclass = multiclass
+        self.basis = basis
+        self.n_components = n_components
+        self.class_weight = class_weight
+        self.max_memory = max_memory
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @whole
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Choose the hyper-parameters and fit.
+
+        Parameters
+        ----------
+        X : (n, d), or (n, n) for a precomputed kernel
+        y : (n,)
+            Labels of any type.
+        sample_weight : (n,), default=None
+            Number of copies of each row. Weights that count nothing should be scaled to sum to n:
+            criterion and calibration take a weight of 0.01 for a hundredth of a row.
+        groups : (n,), default=None
+            Passed to the splitter given as ``cv``.
+
+        Returns
+        -------
+        self
+        """
+        if is_dask(X):
+            return dask_fit.fit_classifier(self, X, y, sample_weight)
+        if (plan := self._plan(X)).streamed:
+            return streaming.fit_classifier(self, plan, X, y, sample_weight)
+        task = self._prepare(streaming.dense(X), y, sample_weight, groups)
+        self.classes_ = task.classes
+        if self.ard:
+            task, tuned = ard.tune(self, task)
+        else:
+            tuned = task.tune()
+            self._store(task, tuned)
+            self.relevance_: Any = None
+            self.widths_: Any = None
+        decisions = self._calibrate(tuned.ridge, task.rule, task.indicator)
+        if task.dropped is not None:  # a row of weight 0 is not part of the fit
+            absent = self._decide(self._raw_scores(task.dropped))
+            decisions = interleave(decisions, absent, task.kept)
+        self.loo_decision_ = decisions[:, 0] if task.flat else decisions
+        return self
+
+    def _rows_of_fit(self) -> tuple[np.ndarray, np.ndarray]:
+        kept = self._training.kept
+        return kept, np.arange(len(kept))
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Task:
+        """Validate, encode labels and weights; everything short of fitting."""
+        self._check_words()
+        if self.ard:
+            ard.check(self)
+        X, rounding, kept, y, classes, index, weights = self._labelled(
+            X, y, sample_weight, self.class_weight
+        )
+        n_classes = classes.shape[0]
+        rule = self._rule_for(n_classes)
+        return self._task(
+            X,
+            coding.targets(index, n_classes, X),
+            y,
+            weights,
+            kept,
+            groups,
+            rounding=rounding,
+            criterion=self.criterion,
+            rule=rule,
+            classes=classes,
+            indicator=coding.indicators(index, n_classes, X),
+            flat=rule.kind == "binary",
+        )
+
+    def _check_words(self) -> None:
+        validation.flag("ard", self.ard)
+        if not callable(self.criterion):
+            validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
+        validation.one_of("threshold", self.threshold, THRESHOLDS)
+        validation.one_of("multiclass", self.multiclass, MULTICLASS)
+
+    def _rule_for(self, n_classes: int) -> coding.Rule:
+        kind = "binary" if n_classes == 2 else self.multiclass
+        if kind == "lda" and self.bias != "free":
+            raise ValueError(
+                f"multiclass='lda' needs bias='free'; got bias={self.bias!r}. Use multiclass='ovr'."
+            )
+        return coding.Rule(kind, self.threshold == "balanced")
+
+
+class KernelRidgeCV(RegressorMixin, KernelModel):
+    r"""Kernel ridge regression that chooses its regularisation and kernel width by leave-one-out.
+
+    The regression sibling of `KernelFisherClassifier`: same decomposition, PRESS criterion, one mu
+    for all outputs. With numbers for ``gamma`` and ``regularization`` and ``bias="none"`` it is
+    scikit-learn's ``KernelRidge``.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params, penalty, bias
+    regularization, cv, basis, n_components, max_memory, random_state, verbose
+        As in `KernelFisherClassifier`.
+
+    Attributes
+    ----------
+    dual_coef_ : (m,) or (n_outputs, m)
+        ``f(x) = k(x, centres) @ dual_coef_.T + intercept_``.
+    intercept_ : scalar or (n_outputs,)
+    basis_indices_, regularization_, gamma_, selection_
+        As in `KernelFisherClassifier`.
+    loo_prediction_ : (n,) or (n, n_outputs)
+        Prediction for each training row by the model fitted without it.
+
+    Notes
+    -----
+    mu, and the kernel width with it, minimise the mean squared left-out residual,
+
+    .. math::
+
+        \mathrm{PRESS}(\mu) = \frac{1}{n} \sum_i
+        \left| \frac{(B(\mu) y)_i}{B_{ii}(\mu)} \right|^2 ,
+
+    with B as in `KernelFisherClassifier`, where it says when leave-one-out is exact.
+
+    *Cost.* That of `KernelFisherClassifier`, with k the number of outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fisherkit import KernelRidgeCV
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> model = KernelRidgeCV().fit(X, y)
+    >>> bool(np.max(np.abs(model.predict(X) - y)) < 1e-3)
+    True
+    """
+
+    _bases = _WITH_LABELS
+
+    def __init__(
+        self,
+        kernel: str | Callable[..., Any] = "rbf",
+        *,
+        gamma: float | str = "loo",
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        penalty: str = "rkhs",
+        bias: str = "free",
+        regularization: float | str = "loo",
+        cv: Any = None,
+        basis: Any = "auto",
+        n_components: int | None = None,
+        max_memory: int | str | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.penalty = penalty
+        self.bias = bias
+        self.regularization = regularization
+        self.cv = cv
+        self.basis = basis
+        self.n_components = n_components
+        self.max_memory = max_memory
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @whole
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Choose the hyper-parameters and fit.
+
+        Parameters
+        ----------
+        X : (n, d), or (n, n) for a precomputed kernel
+        y : (n,) or (n, n_outputs)
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+        groups : (n,), default=None
+            Passed to the splitter given as ``cv``.
+
+        Returns
+        -------
+        self
+        """
+        if is_dask(X):
+            return dask_fit.fit_regressor(self, X, y, sample_weight)
+        if (plan := self._plan(X)).streamed:
+            return streaming.fit_regressor(self, plan, X, y, sample_weight)
+        task = self._prepare(streaming.dense(X), y, sample_weight, groups)
+        tuned = task.tune()
+        self._store(task, tuned)
+        prediction = task.problem.Y - tuned.ridge.leave_one_out()
+        if task.dropped is not None:  # a row of weight 0 is not part of the fit
+            prediction = interleave(prediction, self._raw_scores(task.dropped), task.kept)
+        self.loo_prediction_ = prediction[:, 0] if task.flat else prediction
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Task:
+        """Validate targets and weights; everything short of fitting."""
+        X, y, rounding = self._validate(X, y, multi_output=True, y_numeric=True)
+        xp = arrays.namespace(X)
+        y = arrays.like(y, X)
+        frequency, kept = validation.frequencies(sample_weight, X)
+        frequency = take_rows(frequency, kept)
+        Y = take_rows(xp.reshape(y, (y.shape[0], -1)), kept)
+        validation.targets(Y)
+        if not self._pairwise:
+            validation.squares("X", take_rows(X, kept))
+        weights = Weights(frequency, xp.ones_like(frequency))
+        flat = len(y.shape) == 1
+        return self._task(X, Y, None, weights, kept, groups, rounding=rounding, flat=flat)
+
+    def predict(self, X: Any) -> Any:
+        """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs).
+
+        In the precision of X, unless they overflow in it.
+        """
+        if is_dask(X):
+            return lazily(self, "predict", X)
+        scores, dtype = self._scores(X, "predict")
+        scores = arrays.narrowed(scores, dtype)
+        return scores[:, 0] if len(self.dual_coef_.shape) == 1 else scores
+
+    def predict_interval(
+        self, X: Any, confidence: float = 0.9, method: str = "full"
+    ) -> tuple[Any, Any]:
+        r"""Intervals that contain the targets of new rows with the confidence asked for.
+
+        Parameters
+        ----------
+        X : (n, d)
+        confidence : float in (0, 1), default=0.9
+        method : {"full", "jackknife+"}, default="full"
+            "full" gives every candidate target to the new row and compares its left-out residual
+            with the exact leave-one-out residuals of all rows, in closed form. "jackknife+" uses
+            the predictions of the models that left out one row each.
+
+        Returns
+        -------
+        lower, upper : (n,) or (n, n_outputs)
+            Infinite where there are too few rows for the confidence.
+
+        Notes
+        -----
+        If the rows of the fit and the new one are exchangeable, and the hyper-parameters were not
+        chosen on them, an interval contains its target with probability at least ``confidence``
+        ("full") or at least ``2 * confidence - 1`` ("jackknife+"; in practice about
+        ``confidence``). It is an average over all rows, not a promise for each x, and it holds
+        for every output by itself. Hyper-parameters are held fixed: where they were tuned on the
+        same rows, the guarantee is approximate. So it is for the coefficients penalty and a
+        chosen basis: the new row is no centre.
+
+        With R_i(x, y) as in `KernelFisherClassifier.predict_set`, the "full" interval holds every
+        y for which more than a share 1 - ``confidence`` of the n + 1 rows have a left-out residual
+        at least as large as that of the new row, ``|y - f(x)| <= |R_i(x, y)|``. "jackknife+" has
+        quantiles of ``f(x) - q_ix R_i -+ |R_i|``, predictions without row i and its own residual.
+
+        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + log n)) for each new row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fisherkit import KernelRidgeCV
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0, 6, (300, 1))
+        >>> y = np.sin(X[:, 0]) + rng.normal(scale=0.3, size=300)
+        >>> model = KernelRidgeCV(gamma=0.5, regularization=1.0).fit(X[:200], y[:200])
+        >>> lower, upper = model.predict_interval(X[200:], confidence=0.8)
+        >>> bool(0.7 < np.mean((lower <= y[200:]) & (y[200:] <= upper)) < 0.9)
+        True
+        """
+        check_is_fitted(self)
+        confidence = validation.confidence(confidence)
+        validation.one_of("method", method, conformal.METHODS)
+        reach, centres = self._reach()
+        full = method == "full"
+        blocks = self._kernel_blocks(
+            X, "predict_interval", centres, diagonal=full and reach.needs_diagonal
+        )
+        ends = [conformal.interval(reach, k, own, confidence, method) for k, own in blocks]
+        xp = arrays.namespace(self.dual_coef_)
+        flat = len(self.dual_coef_.shape) == 1
+        joined = (xp.concat(list(side), axis=0) for side in zip(*ends, strict=True))
+        lower, upper = (side[:, 0] if flat else side for side in joined)
+        return lower, upper

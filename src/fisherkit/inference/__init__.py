@@ -1,0 +1,13 @@
+"""Exact leave-one-out at work: relabelling, influence, conformal prediction."""
+
+from fisherkit.inference.conformal import BLOCK, Reach
+from fisherkit.inference.influence import influences, leverages
+from fisherkit.inference.relabel import Relabelled
+
+__all__ = [
+    "BLOCK",
+    "Reach",
+    "Relabelled",
+    "influences",
+    "leverages",
+]

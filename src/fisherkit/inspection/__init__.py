@@ -1,0 +1,24 @@
+"""What fitted classifiers say of rows they have not seen, and which labels they doubt."""
+
+from fisherkit.inspection.auditing import audit, doubts
+from fisherkit.inspection.labels import Labels, metric_name, missing
+from fisherkit.inspection.left_out import (
+    how_left_out,
+    left_out_coordinates,
+    left_out_logits,
+    left_out_path,
+)
+from fisherkit.inspection.streamed import streamed_path
+
+__all__ = [
+    "Labels",
+    "audit",
+    "doubts",
+    "how_left_out",
+    "left_out_coordinates",
+    "left_out_logits",
+    "left_out_path",
+    "metric_name",
+    "missing",
+    "streamed_path",
+]

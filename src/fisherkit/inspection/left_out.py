@@ -1,0 +1,123 @@
+"""What fitted classifiers say of rows that they have not seen, whichever way they came by it.
+
+A *logit* is a decision times the slope of the probabilities: the log-odds of ``classes_[1]`` for
+two classes, one logit per class (up to a constant of the row) for more. Every classifier keeps the
+decisions on its training rows of models fitted without them; `left_out_path` finds them again for
+every regularisation that tuning priced, from one decomposition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fisherkit.core import Ridge, arrays, mu_floor
+from fisherkit.estimators import (
+    BayesianFisherClassifier,
+    ExpansionMixin,
+    FisherCommitteeClassifier,
+    KernelFisherClassifier,
+)
+from fisherkit.tuning import Selection, fit_slope, loo_decisions, mu_grid
+
+
+@dataclass(frozen=True)
+class LeftOutPath:
+    """Logits of left-out rows along mu, at the kernel width of the fit.
+
+    Attributes
+    ----------
+    mu : (p,)
+        Ascending: every value priced at this width, and the one chosen.
+    chosen : int
+        Position of the latter.
+    logits : (n, k, p)
+        Each mu with the slope that its own left-out decisions call for.
+    coordinates : (n, c-1)
+        Discriminant coordinates of the left-out rows at the mu chosen.
+    ridge : Ridge or None
+        The fit at the mu chosen; ``None`` of a fit in blocks.
+    """
+
+    mu: np.ndarray
+    chosen: int
+    logits: np.ndarray
+    coordinates: np.ndarray
+    ridge: Ridge | None
+
+
+def how_left_out(model: Any) -> str:
+    """A sentence on who judged the rows in `left_out_logits`."""
+    if isinstance(model, FisherCommitteeClassifier):
+        return (
+            "Leave-one-out: each row is judged by committee members fitted to all other rows. The "
+            "weights of the members and their calibration have seen it."
+        )
+    if isinstance(model, ExpansionMixin):
+        return (
+            "Cross-validation: each row is judged by a model fitted without its fold, with the "
+            "settings that these same folds preferred."
+        )
+    return (
+        "Leave-one-out: each row is judged by the model fitted to all other rows, with the "
+        "settings that all rows preferred."
+    )
+
+
+def left_out_logits(model: Any) -> np.ndarray:
+    """Logits (n, k) of the training rows by models fitted without them; NaN where there is none."""
+    if isinstance(model, FisherCommitteeClassifier):
+        smallest = np.finfo(np.float64).tiny
+        log_p = np.log(np.maximum(arrays.to_numpy(model.loo_proba_), smallest))
+        return log_p[:, 1:] - log_p[:, :1] if log_p.shape[1] == 2 else log_p
+    if isinstance(model, ExpansionMixin):
+        decisions, slope = model.cv_decision_, model.calibration_
+    else:
+        decisions, slope = arrays.to_numpy(model.loo_decision_), model.calibration_
+    return slope.value * decisions.reshape(len(decisions), -1)
+
+
+def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
+    """Left-out logits of the rows of the fit at every mu; one decomposition, O(n r k) for each mu.
+
+    At the mu of the fit they are those of the fit; at smaller ones they are as accurate as its
+    decomposition is (exact on the full path and with chosen centres).
+    """
+    task, path = model._training, model._path()
+    mus = _priced(model.selection_)
+    if len(mus) == 1:
+        unit = path.canonical.unit
+        mus = np.union1d(mu_grid(unit, mu_floor(unit, path.canonical.weights)), mus)
+    chosen = int(np.argmin(np.abs(np.log(mus / model.regularization_))))
+    weights = path.canonical.weights
+    logits = []
+    for number, mu in enumerate(mus):
+        if number == chosen:
+            logits.append(left_out_logits(model)[task.kept])
+            continue
+        decisions, known = loo_decisions(path.at(float(mu)), task.rule, task.indicator)
+        slope = fit_slope(decisions, known, task.indicator, weights, balanced=task.rule.balanced)
+        logits.append(slope.value * arrays.to_numpy(decisions))
+    ridge = path.at(model.regularization_)
+    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), _coordinates(model, ridge), ridge)
+
+
+def _priced(selection: Selection) -> np.ndarray:
+    """The values of mu priced at the width chosen, and the one chosen; ascending."""
+    path = selection.path
+    own = np.isnan(path["gamma"]) if selection.gamma is None else path["gamma"] == selection.gamma
+    mus = np.append(path["mu"][own], selection.mu)
+    # A width may have been priced more than once, on grids that differ by rounding.
+    _, first = np.unique(np.round(np.log2(mus / selection.unit), 6), return_index=True)
+    return np.sort(mus[first])
+
+
+def left_out_coordinates(model: BayesianFisherClassifier) -> np.ndarray:
+    """Discriminant coordinates (n, c-1) of the rows of the fit by models fitted without them."""
+    return _coordinates(model, model._refit())[model._rows_of_fit()[1]]
+
+
+def _coordinates(model: Any, ridge: Ridge) -> np.ndarray:
+    return arrays.to_numpy(model._coordinates(ridge.Y - ridge.leave_one_out()))

@@ -1,0 +1,87 @@
+"""Left-out rows of a fit in blocks, at every mu: what `left_out` finds in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fisherkit.core import Array, Residuals, Weights, arrays, coding
+from fisherkit.estimators import KernelFisherClassifier, streaming
+from fisherkit.inspection.left_out import LeftOutPath, left_out_logits
+from fisherkit.rows import (
+    Budget,
+    Centres,
+    Form,
+    Kept,
+    LocalRows,
+    SecondPass,
+    form_of_rows,
+    memory_budget,
+    read_rows,
+)
+from fisherkit.tuning import fit_slope, loo_decisions, mu_grid
+
+
+def streamed_path(model: KernelFisherClassifier, X: Any, y: Any, rows: np.ndarray) -> LeftOutPath:
+    """Left-out logits of some rows at the mu of the fit and on the grid around it.
+
+    Parameters
+    ----------
+    model : KernelFisherClassifier
+        Fitted to X and y in blocks, without sample weights.
+    X : (n, d), anything that `fisherkit.rows.sources` reads
+    y : (n,)
+    rows : (s,)
+        Ascending places of the rows wanted.
+
+    Notes
+    -----
+    The form of all rows is found again, n m^2 flops; the rows wanted cost O(s m^2 + s m k) for each
+    mu. The slope at another mu than that of the fit is fitted to these rows alone.
+    """
+    reference = streaming.reference_of(X)
+    data = streaming.labelled(model, X, y, None, model.class_weight, reference)
+    n_classes = data.classes.shape[0]
+    Y = coding.targets(data.index, n_classes, reference)
+    indicator = coding.indicators(data.index, n_classes, reference)
+    weights, rule = data.weights, model._rule_for(n_classes)
+    budget = Budget(memory_budget(model.max_memory, Y))
+    everything = LocalRows(X, Y, weights.frequency, weights.cost, budget)
+    place = arrays.indices(rows, Y)
+    take = arrays.namespace(Y).take
+    own = weights.take(place)
+    some = LocalRows(read_rows(X, rows), take(Y, place, axis=0), own.frequency, own.cost, budget)
+    shown = take(indicator, place, axis=0)
+    ones = arrays.namespace(Y).ones_like(model._centres[:, 0])
+    centres = Centres.of(model._fitted_kernel, model._centres, ones, model.penalty)
+    form, relative = form_of_rows(everything, centres, some.block(slice(0, some.n)), model.bias)
+    mus = np.union1d(mu_grid(form.unit, relative * form.unit), [model.regularization_])
+    chosen = int(np.flatnonzero(mus == model.regularization_)[0])
+    swept = some.sweep(SecondPass(form, "", False, tuple(mus), 0)).kept
+    counts = arrays.namespace(Y).sum(weights.v[:, None] * indicator, axis=0)
+    squares = _squares(form, Y, weights)
+    logits = []
+    for number, mu in enumerate(mus):
+        _, e, B = Kept(swept, np.eye(len(mus))[number]).residuals()
+        found = Residuals(some.Y, own, B, own.root[:, None] * e, _scatter(form, squares, mu))
+        if number == chosen:
+            logits.append(left_out_logits(model)[rows])
+            scores = some.Y - found.leave_one_out()
+            continue
+        decisions, known = loo_decisions(found, rule, shown, counts)
+        slope = fit_slope(decisions, known, shown, own, balanced=rule.balanced)
+        logits.append(slope.value * arrays.to_numpy(decisions))
+    coordinates = arrays.to_numpy(model._coordinates(scores))
+    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), coordinates, None)
+
+
+def _squares(form: Form, Y: Array, weights: Weights) -> Array:
+    """Weighted scatter of the targets, about their mean if the bias is free; (k, k)."""
+    centred = Y - form.mean
+    return centred.T @ (weights.v[:, None] * centred)
+
+
+def _scatter(form: Form, squares: Array, mu: float) -> Array:
+    """E = y~'B y~ of all rows, B = P - U diag(lam/(lam + mu)) U'; (k, k)."""
+    return squares - form.xi.T @ (form.xi / (form.lam + mu)[:, None])

@@ -1,0 +1,8 @@
+"""Models in files that are safe to open, and as ONNX graphs."""
+
+from fisherkit.models.files import ModelFile, ModelFileError
+
+__all__ = [
+    "ModelFile",
+    "ModelFileError",
+]

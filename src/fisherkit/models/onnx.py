@@ -1,0 +1,274 @@
+"""Fitted classifiers as ONNX graphs, preparation and calibration included, in double precision.
+
+The graph has two outputs: ``label`` and ``probabilities`` (n, n_classes), columns in the order of
+``classes_`` (also in the properties of the model). A pipeline whose first step is a
+`ColumnTransformer` has one input (n, 1) for each column, of doubles or of strings, where an empty
+string is a missing value; any other model has one input ``X`` (n, n_features) of doubles.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from fisherkit.columns import names_of
+from fisherkit.core import FittedKernel, Parametric
+from fisherkit.estimators import (
+    BayesianFisherClassifier,
+    DecisionMixin,
+    DiscriminantMixin,
+    FisherCommitteeClassifier,
+)
+
+try:
+    from fisherkit.models.onnx_graph import Graph, kernel_blocks, squared_distances
+except ImportError as error:
+    raise ImportError("ONNX export needs onnx; pip install 'fisherkit[onnx]'.") from error
+
+
+__all__ = ["ExportError", "to_onnx"]
+
+
+class ExportError(ValueError):
+    """A model that has no ONNX graph."""
+
+
+def to_onnx(model: Any) -> Any:
+    """The ONNX graph of a fitted classifier.
+
+    Parameters
+    ----------
+    model : a fitted classifier of fisherkit, or a Pipeline that ends in one
+        Steps before it may be `StandardScaler`, `SimpleImputer`, and a `ColumnTransformer` of
+        named columns with these and, for text, `OneHotEncoder`.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Its inputs are the columns by name, (n, 1) each, where the first step is a
+        `ColumnTransformer`, otherwise "X" (n, d); its outputs are "label" (n,) and "probabilities"
+        (n, n_classes).
+
+    Raises
+    ------
+    ExportError
+        For kernels that are callables, objects or precomputed, ``probability="noise_model"``, and
+        other preparations.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> ort = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+    >>> from sklearn.datasets import load_iris
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.onnx_export import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelFisherClassifier(gamma=0.2).fit(X, y)
+    >>> session = ort.InferenceSession(to_onnx(model).SerializeToString())
+    >>> label, probabilities = session.run(None, {"X": X})
+    >>> bool(abs(probabilities - model.predict_proba(X)).max() < 1e-9)
+    True
+    """
+    check_is_fitted(model)
+    steps = list(model.named_steps.values()) if isinstance(model, Pipeline) else [model]
+    *preparation, classifier = steps
+    if not isinstance(classifier, DecisionMixin):
+        raise ExportError(f"{type(classifier).__name__} is not a classifier of fisherkit.")
+    graph = Graph(_prefix(getattr(model, "feature_names_in_", [])))
+    if preparation and isinstance(preparation[0], ColumnTransformer):
+        X = _columns(graph, preparation.pop(0))
+    else:
+        X = graph.input("X", "number", steps[0].n_features_in_)
+    for step in preparation:
+        X = _numeric(graph, step, X)
+    _answers(graph, classifier, _decisions(graph, classifier, X))
+    classes = [
+        item.item() if isinstance(item, np.generic) else item for item in classifier.classes_
+    ]
+    return graph.model(
+        {"classes": json.dumps(classes), "fisherkit": version("fisherkit")},
+    )
+
+
+def _prefix(columns: Any) -> str:
+    """Of the names inside the graph, so that none is that of a column."""
+    prefix = "fisherkit/"
+    while any(str(column).startswith(prefix) for column in columns):
+        prefix += "/"
+    return prefix
+
+
+def _columns(graph: Graph, transformer: ColumnTransformer) -> str:
+    """Inputs by column, prepared and side by side."""
+    parts = []
+    for name, step, columns in transformer.transformers_:
+        if step == "drop" or len(columns) == 0:
+            continue
+        if not hasattr(transformer, "feature_names_in_"):
+            raise ExportError(f"ColumnTransformer part {name!r}: its columns have no names.")
+        columns = names_of(columns, transformer.feature_names_in_)
+        taken = sorted({"label", "probabilities"}.intersection(columns))
+        if taken:
+            raise ExportError(
+                f"Column {taken[0]!r} is called as an output of the graph is; give the column "
+                "another name and train again."
+            )
+        steps = [s for _, s in step.steps] if isinstance(step, Pipeline) else [step]
+        if isinstance(steps[-1], OneHotEncoder):
+            parts += _levels(graph, steps, list(columns))
+            continue
+        X = [graph.input(column, "number", 1) for column in columns]
+        joined = graph.add("Concat", *X, axis=1)
+        for s in steps:
+            joined = _numeric(graph, s, joined)
+        parts.append(joined)
+    return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
+
+
+def _numeric(graph: Graph, step: Any, X: str) -> str:
+    """A preparation of numbers, (n, d) to (n, d)."""
+    if step is None or step == "passthrough":
+        return X
+    if isinstance(step, StandardScaler):
+        if step.mean_ is not None and step.with_mean:
+            X = graph.plus(X, -step.mean_)
+        if step.scale_ is not None:
+            X = graph.add("Div", X, graph.constant(step.scale_))
+        return X
+    if isinstance(step, SimpleImputer):
+        statistics = np.asarray(step.statistics_)
+        plain = isinstance(step.missing_values, float) and np.isnan(step.missing_values)
+        if statistics.dtype.kind != "f" or not plain or np.isnan(statistics).any():
+            raise ExportError("SimpleImputer must fill NaN with numbers in every column.")
+        if step.add_indicator:
+            raise ExportError("SimpleImputer(add_indicator=True) cannot be exported.")
+        return graph.add("Where", graph.add("IsNaN", X), graph.constant(statistics), X)
+    raise ExportError(f"{type(step).__name__} cannot be exported; use StandardScaler.")
+
+
+def _levels(graph: Graph, steps: list[Any], columns: list[str]) -> list[str]:
+    """One-hot columns of text inputs; what is missing is what the imputer makes of it."""
+    *before, encoder = steps
+    fill = [None] * len(columns)
+    if len(before) == 1 and isinstance(before[0], SimpleImputer):
+        fill = list(before[0].statistics_)
+    elif before:
+        raise ExportError("Text columns may have a SimpleImputer before OneHotEncoder, no more.")
+    if encoder.drop is not None or encoder.handle_unknown not in ("ignore", "infrequent_if_exist"):
+        raise ExportError(
+            "OneHotEncoder must have drop=None, and handle_unknown='infrequent_if_exist' or "
+            "'ignore'."
+        )
+    rare = getattr(encoder, "infrequent_categories_", [None] * len(columns))
+    parts = []
+    for column, levels, infrequent, value in zip(
+        columns, encoder.categories_, rare, fill, strict=True
+    ):
+        together = set() if infrequent is None else set(infrequent)
+        frequent = [level for level in levels if level not in together]
+        if not all(isinstance(level, str) for level in levels):
+            raise ExportError(f"Column {column!r}: levels must be text.")
+        width = len(frequent) + bool(together)
+        position = {level: number for number, level in enumerate(frequent)}
+        # Rare and unseen levels share the last column; without one, a row of zeros.
+        last = len(frequent)
+        position |= dict.fromkeys(sorted(together), last)
+        position.setdefault("", position.get(value, last))
+        number = graph.add(
+            "LabelEncoder",
+            graph.input(column, "text", 1),
+            keys_strings=list(position),
+            values_int64s=list(position.values()),
+            default_int64=last,
+        )
+        table = np.eye(last + 1, width)
+        flat = graph.add("Reshape", number, graph.constant([-1], "integer"))
+        parts.append(graph.add("Gather", graph.constant(table), flat))
+    return parts
+
+
+def _decisions(graph: Graph, model: Any, X: str) -> str:
+    """Decisions (n, 1) or (n, n_classes)."""
+    if isinstance(model, FisherCommitteeClassifier):
+        terms = [
+            graph.matmul(values, np.asarray(coef))
+            for part in model._expansions
+            for values, coef in zip(
+                kernel_blocks(graph, _named(part.kernel), X, part.centres, part.gammas),
+                part.coefs,
+                strict=True,
+            )
+        ]
+    else:
+        coef = model.dual_coef_[:, None] if model.dual_coef_.ndim == 1 else model.dual_coef_.T
+        terms = [graph.matmul(_block(graph, model, X), coef)] if len(coef) else []
+    intercept = np.reshape(model.intercept_, (1, -1))
+    # A constant model: zeros of as many rows.
+    empty = np.zeros((model.n_features_in_, intercept.shape[1]))
+    scores = terms[0] if terms else graph.matmul(X, empty)
+    for term in terms[1:]:
+        scores = graph.add("Add", scores, term)
+    scores = graph.plus(scores, intercept)
+    if isinstance(model, DiscriminantMixin):
+        if model._matrix is not None:
+            scores = graph.matmul(scores, model._matrix)
+        scores = graph.plus(scores, np.reshape(model._offset, (1, -1)))
+    return scores
+
+
+def _block(graph: Graph, model: Any, X: str) -> str:
+    """Values of the fitted kernel between rows and centres, (n, m)."""
+    if isinstance(model, BayesianFisherClassifier) and model._noise_model:
+        raise ExportError("probability='noise_model' cannot be exported; use 'loo'.")
+    kernel, centres = model._fitted_kernel, model._centres
+    if not isinstance(kernel, FittedKernel):
+        return kernel_blocks(graph, _named(kernel), X, centres, [kernel.gamma])[0]
+    covariance = kernel.covariance
+    if not isinstance(covariance, Parametric):
+        raise ExportError("Kernel objects cannot be exported; use kernel='rbf' or 'linear'.")
+    Z = graph.add("Gather", X, graph.constant(kernel.columns, "integer"), axis=1)
+    Z = graph.add("Div", graph.plus(Z, -kernel.shift), graph.constant(kernel.scale))
+    w, theta = covariance.weights(kernel.theta, centres.shape[1]), kernel.theta
+    parts = []
+    if covariance.rbf:
+        near = graph.add("Exp", graph.times(squared_distances(graph, Z, centres, w), -0.5))
+        parts.append(graph.times(near, np.exp(theta[0])))
+    if covariance.linear:
+        parts.append(graph.matmul(Z, (covariance.slope(theta) * w * centres).T))
+    return parts[0] if len(parts) == 1 else graph.add("Add", *parts)
+
+
+def _named(kernel: Any) -> Any:
+    if callable(kernel.name) or kernel.precomputed:
+        raise ExportError("Only kernels with a name can be exported, not callables or matrices.")
+    return kernel
+
+
+def _answers(graph: Graph, model: Any, decisions: str) -> None:
+    """The two outputs."""
+    classes = np.asarray(model.classes_)
+    n_classes = len(classes)
+    if n_classes == 2:
+        positive = graph.add("Greater", decisions, graph.constant(0.0))
+        winner = graph.add("Cast", positive, to=7)  # to 64-bit integers
+        logits = graph.matmul(decisions, np.array([[-0.5, 0.5]]) * model._slope_in_use())
+    else:
+        winner = graph.add("ArgMax", decisions, axis=1, keepdims=1)
+        logits = graph.times(decisions, model._slope_in_use())
+    kind = {"f": "number", "b": "truth", "i": "integer", "u": "integer"}.get(
+        classes.dtype.kind, "text"
+    )
+    labels = graph.constant([str(c) for c in classes] if kind == "text" else classes, kind)
+    flat = graph.add("Reshape", winner, graph.constant([-1], "integer"))
+    graph.add("Gather", labels, flat, output="label")
+    graph.add("Softmax", logits, axis=1, output="probabilities")
+    graph.output("label", kind)
+    graph.output("probabilities", "number", n_classes)

@@ -1,0 +1,165 @@
+"""Building blocks of ONNX graphs in double precision: nodes, constants and kernels.
+
+Kernels that are sums over features with no matrix product (laplacian and the chi-squared ones) run
+feature by feature, so that no n x m x d array is ever there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+OPSETS = {"": 17, "ai.onnx.ml": 3}
+_MOST_DIGITS = 2.0**-20  # of the shift that keeps the digits of distances
+
+_TYPES = {
+    "number": TensorProto.DOUBLE,
+    "text": TensorProto.STRING,
+    "integer": TensorProto.INT64,
+    "truth": TensorProto.BOOL,
+}
+
+
+@dataclass
+class Graph:
+    """A graph that grows; tensors are known by their names, which begin with ``prefix``."""
+
+    prefix: str
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+    inputs: list[Any] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+
+    def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """A node with one output, whose name is returned."""
+        name = output or f"{self.prefix}{operator.lower()}_{len(self.nodes)}"
+        domain = "ai.onnx.ml" if operator == "LabelEncoder" else None
+        self.nodes.append(helper.make_node(operator, inputs, [name], domain=domain, **attributes))
+        return name
+
+    def constant(self, values: Any, kind: str = "number") -> str:
+        dtype = {"number": np.float64, "integer": np.int64, "truth": np.bool_, "text": object}[kind]
+        array = np.ascontiguousarray(values, dtype=dtype).reshape(np.shape(values))
+        name = f"{self.prefix}constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def input(self, name: str, kind: str, width: int) -> str:
+        self.inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], [None, width]))
+        return name
+
+    def output(self, name: str, kind: str, *shape: int) -> None:
+        self.outputs.append(helper.make_tensor_value_info(name, _TYPES[kind], [None, *shape]))
+
+    def model(self, properties: dict[str, str]) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self.nodes, "fisherkit", self.inputs, self.outputs, self.constants
+        )
+        opsets = [helper.make_opsetid(*item) for item in OPSETS.items()]
+        model = helper.make_model(
+            graph, opset_imports=opsets, producer_name="fisherkit", ir_version=9
+        )
+        helper.set_model_props(model, properties)
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+    def matmul(self, X: str, matrix: np.ndarray) -> str:
+        return self.add("MatMul", X, self.constant(matrix))
+
+    def plus(self, X: str, values: Any) -> str:
+        return self.add("Add", X, self.constant(values))
+
+    def times(self, X: str, values: Any) -> str:
+        return self.add("Mul", X, self.constant(values))
+
+    def row_sums(self, X: str) -> str:
+        return self.add("ReduceSum", X, self.constant([1], "integer"), keepdims=1)
+
+
+def squared_distances(graph: Graph, X: str, centres: np.ndarray, weight: Any = 1.0) -> str:
+    """sum_k w_k (x_k - z_k)^2 for rows of X and centres (m, d), (n, m).
+
+    About the mean of the centres, so that a large common offset costs no digits.
+    """
+    quantum = float(np.abs(centres).max(initial=0.0)) * _MOST_DIGITS
+    shift = np.round(centres.mean(axis=0) / quantum) * quantum if quantum > 0 else 0.0
+    root = np.sqrt(np.broadcast_to(weight, centres.shape[1]))
+    A = graph.times(graph.plus(X, np.zeros(centres.shape[1]) - shift), root)
+    B = (centres - shift) * root
+    own = graph.plus(graph.row_sums(graph.add("Mul", A, A)), np.sum(B * B, axis=1))
+    distances = graph.add("Add", own, graph.matmul(A, -2 * B.T))
+    return graph.add("Max", distances, graph.constant(0.0))
+
+
+def summed_over_features(graph: Graph, X: str, centres: np.ndarray, term: str) -> str:
+    """sum_k term(x_k, z_k), (n, m); the term is "absolute" |x - z| or "chi2" (x - z)^2/(x + z)."""
+    m = len(centres)
+    body = Graph(prefix=f"{graph.prefix}sum_{len(graph.nodes)}_")
+    total_in, x_in, z, total_out = (f"{body.prefix}{name}" for name in ("sum", "x", "z", "out"))
+    x = body.add("Unsqueeze", x_in, body.constant([1], "integer"))
+    gap = body.add("Sub", x, z)
+    if term == "absolute":
+        value = body.add("Abs", gap)
+    else:
+        total = body.add("Add", x, z)
+        zero = body.constant(0.0)
+        empty = body.add("Equal", total, zero)
+        safe = body.add("Where", empty, body.constant(1.0), total)
+        value = body.add("Where", empty, zero, body.add("Div", body.add("Mul", gap, gap), safe))
+    body.add("Add", total_in, value, output=total_out)
+    double = TensorProto.DOUBLE
+    step = helper.make_graph(
+        body.nodes,
+        body.prefix,
+        [
+            helper.make_tensor_value_info(total_in, double, [None, m]),
+            helper.make_tensor_value_info(x_in, double, [None]),
+            helper.make_tensor_value_info(z, double, [m]),
+        ],
+        [helper.make_tensor_value_info(total_out, double, [None, m])],
+        body.constants,
+    )
+    rows = graph.add("Gather", graph.add("Shape", X), graph.constant([0], "integer"))
+    shape = graph.add("Concat", rows, graph.constant([m], "integer"), axis=0)
+    zero = numpy_helper.from_array(np.zeros(1))
+    start = graph.add("ConstantOfShape", shape, value=zero)
+    return graph.add(
+        "Scan",
+        start,
+        X,
+        graph.constant(centres.T),
+        body=step,
+        num_scan_inputs=2,
+        scan_input_axes=[1, 0],
+    )
+
+
+def kernel_blocks(graph: Graph, kernel: Any, X: str, centres: np.ndarray, gammas: Any) -> list[str]:
+    """Values of a named `fisherkit.core.kernels.Kernel` with the centres (m, d) for every gamma."""
+    name = kernel.name
+    if name in ("rbf", "laplacian", "chi2", "additive_chi2"):
+        if name == "rbf":
+            distances = squared_distances(graph, X, centres)
+        else:
+            term = "absolute" if name == "laplacian" else "chi2"
+            distances = summed_over_features(graph, X, centres, term)
+        if name == "additive_chi2":
+            return [graph.add("Neg", distances)] * len(gammas)
+        return [graph.add("Exp", graph.times(distances, -gamma)) for gamma in gammas]
+    if name == "cosine":
+        norms = np.linalg.norm(centres, axis=1, keepdims=True)
+        centres = centres / np.where(norms > 0, norms, 1.0)
+        length = graph.add("Sqrt", graph.row_sums(graph.add("Mul", X, X)))
+        none = graph.add("Equal", length, graph.constant(0.0))
+        X = graph.add("Div", X, graph.add("Where", none, graph.constant(1.0), length))
+    product = graph.matmul(X, centres.T)
+    if name in ("linear", "cosine"):
+        return [product] * len(gammas)
+    inner = [graph.plus(graph.times(product, gamma), kernel.coef0) for gamma in gammas]
+    if name == "sigmoid":
+        return [graph.add("Tanh", values) for values in inner]
+    return [graph.add("Pow", values, graph.constant(float(kernel.degree))) for values in inner]

@@ -1,0 +1,250 @@
+"""Sections of the report on the data: doubtful rows, columns, code, papers, words."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+
+from fisherkit.columns import names_of
+from fisherkit.core import Ridge
+from fisherkit.estimators import BayesianFisherClassifier
+from fisherkit.inference import influences
+from fisherkit.inspection import doubts
+from fisherkit.report.blocks import Block, number, percent, rows_table, section, text
+from fisherkit.training import Training
+
+PAPERS = {
+    "fisher": (
+        "K. Saadi, N. L. C. Talbot and G. C. Cawley. Optimally regularised kernel Fisher "
+        "discriminant classification. Neural Networks 20(7):832-841, 2007.",
+        "G. C. Cawley and N. L. C. Talbot. Efficient cross-validation of kernel Fisher "
+        "discriminant classifiers. ESANN, 241-246, 2003.",
+    ),
+    "sparse": (
+        "R. F. Harrison and K. Pasupa. A simple iterative algorithm for parsimonious binary kernel "
+        "Fisher discrimination. Pattern Analysis and Applications 13(1):15-22, 2010.",
+    ),
+    "forward": (
+        "X. Hong, S. Chen and C. J. Harris. Fast kernel classifier construction using orthogonal "
+        "forward selection to minimise leave-one-out misclassification rate. ICIC, LNCS "
+        "4113:106-114, 2006.",
+    ),
+    "bayes": (
+        "T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation "
+        "coefficients for non-linear discriminant analysis. Journal of Machine Learning Research "
+        "7:455-491, 2006.",
+    ),
+}
+PAPERS["committee"] = PAPERS["fisher"]
+
+
+_COLUMNS = 60
+_DOUBTED = 15
+
+WORDS = (
+    (
+        "Leave-one-out",
+        "Every training row is judged by a model that was fitted to all the others. fisherkit "
+        "finds these judgements exactly, without fitting again.",
+    ),
+    (
+        "After selection",
+        "The same rows that chose the settings also measure the error, which makes it look "
+        "slightly better than it will be. Held-out rows had no say in anything.",
+    ),
+    (
+        "Threshold",
+        "How sure the model must be before it answers with the second class. 50 % gives the "
+        "fewest mistakes; other values trade one kind of mistake for the other.",
+    ),
+    (
+        "Log-odds",
+        "A probability on a scale without ends: 0 is 50 %, +2.2 is 90 %, -2.2 is 10 %.",
+    ),
+    (
+        "Log-loss",
+        "How surprising the true labels are: minus the logarithm of the probability that each was "
+        "given, on average. Lower is better; 0 is being sure and right.",
+    ),
+    (
+        "Kernel and width",
+        "The kernel says how alike two rows are; the width says from which distance on they "
+        "count as different. The coefficient gamma falls as the width grows.",
+    ),
+    (
+        "Regularisation, mu",
+        "How much the model is smoothed. Too little follows accidents of single rows, too much "
+        "misses the pattern. Its unit, tr(G)/n, is the mean of the diagonal of the matrix that is "
+        "fitted: so measured, mu can be compared between tables.",
+    ),
+    (
+        "Priced",
+        "A model is priced when the error of its left-out rows is known. PRESS is their squared "
+        "error, with the labels as numbers.",
+    ),
+    (
+        "Centres, rank",
+        "Centres are the training rows whose kernels make up the model. The rank is how many "
+        "independent directions the fit has to work with.",
+    ),
+    (
+        "Label set",
+        "The labels that may well be true of a row: one, several or none. At a confidence of 90 %, "
+        "the sets of nine in ten new rows hold the true label, if these are like the training "
+        "rows.",
+    ),
+    ("ROC curve", "Hits against false alarms, for every threshold at once."),
+    (
+        "Precision and recall",
+        "Of the rows that the model calls positive, the share that are; of those that are, the "
+        "share that it finds. Average precision is the mean of the first over all values of the "
+        "second.",
+    ),
+    (
+        "Reliability",
+        "Whether a stated probability of 80 % comes true in 80 % of cases.",
+    ),
+)
+
+
+def suspects(training: Training, ridge: Ridge | None) -> dict[str, Any]:
+    """Rows whose label the model without them doubts most; ``ridge`` is the fit, if at hand."""
+    model = training.model[-1]
+    if isinstance(model, BayesianFisherClassifier):
+        ridge = model._refit()
+    position = np.arange(len(training.y))
+    table = doubts(model, training.y, index=position, influence=False)
+    doubted = table[(table["label"] != table["suggested"]) & table["probability"].notna()]
+    top = doubted.iloc[:_DOUBTED]
+    head = ["label", "suggested", "probability of label"]
+    cells = [
+        [str(row.label), str(row.suggested), percent(row.probability)] for row in top.itertuples()
+    ]
+    advice = "A doubt is not a proof: it may be a wrong label, or a rare case that is right."
+    if ridge is not None and len(top):
+        head.append("harms others")
+        _, merged = model._rows_of_fit()
+        harm = influences(ridge, merged[top.index.to_numpy()])
+        for cell, value in zip(cells, harm, strict=True):
+            cell.append("yes" if value > 0 else "no")
+        advice += " “Harms others” says whether the other rows are predicted better without it."
+    intro = (
+        f"Models that had not seen the row disagree with the label of {len(doubted):,} of "
+        f"{len(training.y):,} rows ({percent(len(doubted) / len(training.y))}); these are the "
+        "ones they doubt most. "
+    )
+    title = "Rows worth a second look"
+    if not len(top):
+        return section(title, "No left-out row is decided against its label.")
+    shown = rows_table(training, top.index.to_numpy(), head, cells, numbers=3)
+    return section(title, intro + advice, shown)
+
+
+def data(training: Training) -> dict[str, Any]:
+    """Class sizes, columns and how they were prepared."""
+    X = training.X
+    classes, counts = np.unique(np.asarray(training.y), return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:_COLUMNS]
+    shares: Block = {
+        "type": "table",
+        "title": f"Classes of {training.target}",
+        "head": ["class", "rows", "share"],
+        "rows": [
+            [str(classes[c]), f"{counts[c]:,}", percent(counts[c] / counts.sum())] for c in order
+        ],
+        "numbers": 1,
+    }
+    columns: Block = {
+        "type": "table",
+        "title": "Columns",
+        "head": ["column", "kind", "missing", "values"],
+        "rows": [_column(X.iloc[:, j]) for j in range(min(_COLUMNS, X.shape[1]))],
+    }
+    if X.shape[1] > _COLUMNS:
+        columns["note"] = f"The first {_COLUMNS} of {X.shape[1]:,} columns."
+    return section(
+        "The data",
+        f"{X.shape[0]:,} training rows and {X.shape[1]:,} column{'s' * (X.shape[1] != 1)} from "
+        f"{training.source}.",
+        shares,
+        columns,
+        *_preparation(training),
+        *(text(note) for note in training.notes),
+    )
+
+
+def _column(values: pd.Series) -> list[str]:
+    missing = float(values.isna().mean())
+    share = percent(missing) if missing else "none"
+    name, seen = str(values.name), values.dropna()
+    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+        if not len(seen):
+            return [name, "number", share, ""]
+        numbers = seen.astype(float)
+        return [
+            name,
+            "number",
+            share,
+            f"mean {number(numbers.mean())}, from {number(numbers.min())} to "
+            f"{number(numbers.max())}",
+        ]
+    levels = seen.astype(str).value_counts()
+    top = ", ".join(f"{level} ({count:,})" for level, count in levels.iloc[:3].items())
+    more = f" and {len(levels) - 3:,} more" if len(levels) > 3 else ""
+    return [name, "category", share, top + more]
+
+
+def _preparation(training: Training) -> list[Block]:
+    """What each group of columns goes through before the classifier."""
+    before = training.model[:-1]
+    groups = []
+    for _, step in before.steps:
+        if not hasattr(step, "transformers_"):
+            groups.append([_steps(step), "all"])
+            continue
+        for _, transformer, columns in step.transformers_:
+            names = names_of(columns, training.X.columns)
+            if names and transformer != "drop":
+                more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
+                groups.append([_steps(transformer), ", ".join(names[:12]) + more])
+    if not groups:
+        return []
+    return [
+        {
+            "type": "table",
+            "title": "Preparation",
+            "head": ["steps", "columns"],
+            "rows": groups,
+            "note": f"The classifier sees {len(before.get_feature_names_out()):,} features.",
+        }
+    ]
+
+
+def _steps(transformer: Any) -> str:
+    steps = [step for _, step in getattr(transformer, "steps", [("", transformer)])]
+    return ", then ".join(s if isinstance(s, str) else type(s).__name__ for s in steps)
+
+
+def ending(training: Training) -> list[dict[str, Any]]:
+    """Code, papers and words."""
+    cite = [
+        f"The fisherkit developers. fisherkit {version('fisherkit')}: kernel discriminants that "
+        "tune themselves by closed-form leave-one-out.",
+        *PAPERS[training.method],
+    ]
+    return [
+        section(
+            "The same model in Python",
+            "This code gives the same predictions, to the last digit.",
+            {"type": "code", "text": training.code},
+        ),
+        section(
+            "How to cite",
+            "Please cite the software and the paper behind the method.",
+            *(text(words) for words in cite),
+        ),
+        section("Words used here", "", {"type": "terms", "rows": [list(pair) for pair in WORDS]}),
+    ]

@@ -1,0 +1,292 @@
+"""Sections of the report on the model: settings, search, coordinates, relevance, retained rows."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from fisherkit.estimators import (
+    BayesianFisherClassifier,
+    ExpansionMixin,
+    FisherCommitteeClassifier,
+    KernelFisherClassifier,
+)
+from fisherkit.report.blocks import (
+    MOST_CURVES,
+    Block,
+    percent,
+    rounded,
+    rows_table,
+    section,
+    series_of,
+    text,
+)
+from fisherkit.report.left_out_scores import stratified
+from fisherkit.report.quality_sections import METHODS
+from fisherkit.terminal import counted, spent
+from fisherkit.training import Training, about_sets, has_sets
+
+KERNELS = {
+    "rbf": "rbf (two rows count as alike when they are close)",
+    "laplacian": "laplacian (two rows count as alike when they are close)",
+    "linear": "linear (a weighted sum of the features)",
+}
+CRITERIA = {
+    "press": "squared error (PRESS)",
+    "log_loss": "log-loss",
+    "error": "error rate",
+    "smoothed_error": "smoothed error rate",
+}
+_POINTS = 1500
+
+
+def chosen(training: Training) -> dict[str, Any]:
+    """Method, settings, the search behind them and how features were prepared."""
+    model = training.model[-1]
+    rows = [["Method", METHODS[training.method]], *_settings(model)]
+    sets = about_sets(training.model)
+    rows.append(["Label sets", f"{'yes' if has_sets(training.model) else 'none'}: {sets}"])
+    rows.append(["Time", spent(training.seconds, held_out=training.held_out is not None)])
+    rows.append(["Version", f"fisherkit {version('fisherkit')}"])
+    return section(
+        "What was fitted and chosen",
+        "The settings in use, and how the search for them went.",
+        {"type": "facts", "rows": [[a, str(b)] for a, b in rows]},
+        *_search(model),
+    )
+
+
+def _settings(model: Any) -> list[list[Any]]:
+    kernel = getattr(model, "kernel", None)
+    rows: list[list[Any]] = []
+    if kernel is not None:
+        name = kernel if isinstance(kernel, str) else type(kernel).__name__
+        rows.append(["Kernel", KERNELS.get(name, name)])
+    gamma = getattr(model, "gamma_", None)
+    if isinstance(gamma, float):
+        width = f"; width {1 / np.sqrt(2 * gamma):.4g}" if kernel == "rbf" else ""
+        rows.append(["Kernel coefficient", f"gamma {gamma:.4g}{width}"])
+    if isinstance(model, KernelFisherClassifier):
+        found = model.selection_
+        rows += [
+            ["Regularisation", f"mu {found.mu:.4g} ({found.mu / found.unit:.3g} of tr(G)/n)"],
+            ["Chosen by", f"{_criterion(found)} on rows left out: {found.value:.4g}"],
+            ["Models priced", f"{len(found.path):,}"],
+            ["Why the search ended", found.status.value],
+            ["Computed by", f"{found.method} path, rank {found.rank:,}"],
+        ]
+    elif isinstance(model, BayesianFisherClassifier):
+        rows += [
+            ["Log evidence", f"{model.log_evidence_:.4g}"],
+            ["Noise precision, nugget", f"{model.noise_precision_:.4g}, {model.nugget_:.4g}"],
+            ["Why the search ended", model.status_.value],
+        ]
+        if isinstance(model.length_scale_, float):
+            rows.append(["Length scale", f"{model.length_scale_:.4g}"])
+    elif isinstance(model, FisherCommitteeClassifier):
+        used = int(np.sum(np.asarray(model.weights_) > 0))
+        rows += [
+            ["Members", f"{len(model.members_):,} priced, {used:,} in use"],
+            ["Effective members", f"{model.effective_members_:.3g}"],
+            ["Combination", model.combine],
+            *_members_at_a_bound(model),
+            ["Why the search ended", model.status_.value],
+        ]
+    elif isinstance(model, ExpansionMixin):
+        if hasattr(model, "rho_"):
+            rows.append(["Penalty", f"rho {model.rho_:.4g}, q {model.q:g}"])
+        rows.append(["Kernels retained", f"{model.n_terms_:,}"])
+    if not model.calibration_.decided:
+        rows.append(["Probabilities", model.calibration_.status.value])
+    return rows
+
+
+def _members_at_a_bound(model: FisherCommitteeClassifier) -> list[list[Any]]:
+    """A line on members whose slope a bound decided, if they have any weight."""
+    bounded = model.members_[model.members_["bounded"]]
+    weight = float(np.sum(bounded["weight"]))
+    if weight == 0:
+        return []
+    members = counted(int(np.sum(bounded["weight"] > 0)), "member")
+    words = f"{members}, {percent(weight)} of the weight: left-out rows gave them no slope inside"
+    return [["Slope at a bound", f"{words} the bounds"]]
+
+
+def _search(model: Any) -> list[Block]:
+    if isinstance(model, KernelFisherClassifier):
+        found = model.selection_
+        return [_mu_path(found)] if len(found.path) > 1 else []
+    if isinstance(model, ExpansionMixin):
+        return [_size_path(model)]
+    if isinstance(model, FisherCommitteeClassifier):
+        best = np.sort(model.members_, order="weight")[::-1][:10]
+        rows = [
+            [
+                str(m["kernel"]),
+                f"{m['width']:.3g}",
+                f"{m['mu'] / m['unit']:.3g}",
+                percent(m["weight"]),
+                f"{m['loo_log_loss']:.4f}",
+            ]
+            for m in best
+        ]
+        head = ["kernel", "width", "mu / (tr(G)/n)", "weight", "leave-one-out log-loss"]
+        title = "The members of most weight"
+        return [{"type": "table", "title": title, "head": head, "rows": rows, "numbers": 1}]
+    return [
+        text(
+            "This method learns its regularisation together with the kernel from the evidence of "
+            "all rows: there is no path over mu to show."
+        )
+    ]
+
+
+def _mu_path(found: Any) -> Block:
+    """The criterion against mu, for the width chosen and, in grey, for the others."""
+    path = found.path
+    widths = np.unique(path["gamma"][np.isfinite(path["gamma"])])
+    series = []
+    for gamma in widths if len(widths) else [np.nan]:
+        own = path if np.isnan(gamma) else path[path["gamma"] == gamma]
+        last = dict(zip(own["mu"].tolist(), own["value"].tolist(), strict=True))
+        mus = sorted(last)
+        here = found.gamma is None or gamma == found.gamma
+        x = [float(f"{np.log10(mu / found.unit):.5g}") for mu in mus]
+        series.append(
+            series_of("the chosen width" if here else "other widths", x, [last[mu] for mu in mus])
+            | {"faint": not here}
+        )
+    series.sort(key=lambda s: not s["faint"])
+    finite = path["value"][np.isfinite(path["value"])]
+    top = min(float(np.max(finite)), max(4 * found.value, float(np.quantile(finite, 0.25))))
+    return {
+        "type": "lines",
+        "title": "The regularisation path",
+        "series": series,
+        "x": {"label": "log10 of mu (in units of tr(G)/n)"},
+        "y": {"label": _criterion(found), "top": top},
+        "marks": [{"x": float(np.log10(found.mu / found.unit)), "y": found.value}],
+        "note": "Every model priced on rows left out: lower is better, and the ring marks the one "
+        "chosen. Little "
+        "regularisation (left) follows single rows, much (right) smooths everything away."
+        + (" Grey: other kernel widths." if len(series) > 1 else ""),
+    }
+
+
+def _criterion(found: Any) -> str:
+    return CRITERIA.get(found.criterion, found.criterion)
+
+
+def _size_path(model: Any) -> Block:
+    path = model.path_
+    if "stopped" in path.dtype.names:
+        path = path[~path["stopped"]]
+    if model.gamma_ is not None:
+        path = path[path["gamma"] == model.gamma_]
+    path = np.sort(path, order="n_terms")
+    terms, error, spread = path["n_terms"], path["cv_error"], path["cv_se"]
+    return {
+        "type": "lines",
+        "title": "Error against the size of the model",
+        "series": [
+            series_of("cross-validated error", terms.tolist(), error.tolist())
+            | {"low": (error - spread).tolist(), "high": (error + spread).tolist()}
+        ],
+        "x": {"label": "kernels retained (mean over folds)"},
+        "y": {"label": "cross-validated error", "percent": True, "zero": True},
+        "marks": [{"x": float(model.n_terms_), "y": model.cv_error_}],
+        "note": "At the chosen kernel width; the band is one standard error. The ring marks the "
+        "model in use.",
+    }
+
+
+def coordinates(
+    training: Training, index: np.ndarray, values: np.ndarray | None, seed: int
+) -> dict[str, Any] | None:
+    """The first two discriminant coordinates of left-out rows, from three classes on."""
+    model = training.model[-1]
+    names = [str(c) for c in model.classes_]
+    if len(names) == 2:
+        return None
+    title = "Discriminant coordinates"
+    if values is None:
+        return section(title, "This method decides class by class and has no common coordinates.")
+    rows = stratified(index, _POINTS, seed)
+    low, high = np.quantile(values[:, :2], [0.005, 0.995], axis=0)
+    margin = 0.25 * (high - low)
+    inside = np.clip(values[rows, :2], low - margin, high + margin)
+    order = np.argsort(-np.bincount(index), kind="stable")[:MOST_CURVES]
+    series = [
+        series_of(names[c], *[rounded(inside[index[rows] == c, j]) for j in (0, 1)])
+        for c in sorted(order.tolist())
+    ]
+    some = f" A sample of {len(rows):,} rows." if len(rows) < len(index) else ""
+    few = f" The {MOST_CURVES} largest classes." if len(names) > MOST_CURVES else ""
+    return section(
+        title,
+        "The two directions that separate the classes best. Each dot is a row, placed by the "
+        "model fitted without it; the scale is the spread within classes.",
+        {
+            "type": "scatter",
+            "title": "Left-out rows in discriminant coordinates",
+            "series": series,
+            "x": {"label": "coordinate 1"},
+            "y": {"label": "coordinate 2"},
+            "note": f"Classes far apart are told apart easily.{some}{few}",
+        },
+    )
+
+
+def importance(training: Training) -> dict[str, Any] | None:
+    """Relevance of features, or the rows that a sparse model retains."""
+    model = training.model[-1]
+    if isinstance(model, ExpansionMixin):
+        return _retained(training, model)
+    relevance = getattr(model, "relevance_", None)
+    if relevance is None or not getattr(model, "ard", False):
+        return None
+    names = [str(name) for name in training.model[:-1].get_feature_names_out()]
+    bare = [name.split("__", 1)[-1] for name in names]  # without the name of the transformer
+    names = bare if len(set(bare)) == len(bare) else names
+    values = np.asarray(relevance, dtype=float)
+    order = np.argsort(-values, kind="stable")[:20]
+    hidden = len(values) - len(order)
+    return section(
+        "Which columns matter",
+        "The kernel has a width of its own for every feature. Relevance is the squared ratio of "
+        "a feature's spread to its width: 0 means that the feature is ignored.",
+        {
+            "type": "bars",
+            "title": "Relevance of features",
+            "labels": [names[j] for j in order],
+            "values": rounded(values[order]),
+            "x": {"label": "relevance"},
+            "note": f"{hidden} less relevant features are not shown." if hidden else "",
+        },
+    )
+
+
+def _retained(training: Training, model: Any) -> dict[str, Any]:
+    coef = np.atleast_2d(model.dual_coef_)
+    strength = np.linalg.norm(coef, axis=0)
+    order = np.argsort(-strength, kind="stable")[:20]
+    rows = np.asarray(model.basis_indices_)[order]
+    table = rows_table(
+        training,
+        rows,
+        ["label", "coefficient"],
+        [
+            [str(training.y[i]), f"{coef[0, j]:.3g}" if len(coef) == 1 else f"{strength[j]:.3g}"]
+            for i, j in zip(rows, order, strict=True)
+        ],
+        numbers=2,
+    )
+    count = f"The {len(order)} of largest coefficient." if len(order) < model.n_terms_ else ""
+    return section(
+        "Retained rows",
+        f"The model decides by comparing a new row with {model.n_terms_:,} of the "
+        f"{len(training.y):,} training rows; the others are not needed. {count}",
+        table,
+    )

@@ -1,0 +1,174 @@
+"""The page, put together: data, template, style and scripts."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier
+from fisherkit.inspection import left_out_coordinates, left_out_logits, left_out_path, streamed_path
+from fisherkit.report import data_sections, model_sections, quality_sections
+from fisherkit.report.blocks import section, text
+from fisherkit.report.left_out_scores import live, stratified
+from fisherkit.training import Training
+
+__all__ = ["render"]
+
+# Scripts of others, in the order of their dependence, with licences that must go where they go.
+VENDOR = {
+    "vendor/d3.min.js": "vendor/LICENSE-d3.txt",
+    "vendor/plot.umd.min.js": "vendor/LICENSE-plot.txt",
+}
+OWN = ("charts.js", "counting.js", "live.js", "page.js")
+
+# By whether there are two classes, and whether there is a path over mu.
+INTRODUCTIONS = {
+    (True, True): "Move the sliders to change how sure the model must be, what a mistake costs, or "
+    "how smooth the model is.",
+    (True, False): "Move the sliders to change how sure the model must be, and what a mistake "
+    "costs. This method has no path over mu to slide along.",
+    (False, True): "Move the slider to change how smooth the model is.",
+    (False, False): "This method has no path over mu, and several classes have no single "
+    "threshold, so there is nothing to slide.",
+}
+
+
+def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
+    """The report as HTML, under 3 MB whatever the number of rows.
+
+    Parameters
+    ----------
+    training : Training
+    sample : int, default=20,000
+        Rows beyond which the live part counts a stratified sample, and says so.
+    seed : int, default=0
+        Of the sample.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from sklearn.compose import ColumnTransformer
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import Pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.report import render
+    >>> from fisherkit.training import Training
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> prepare = ColumnTransformer([("numbers", StandardScaler(), list(X.columns))])
+    >>> model = Pipeline([("prepare", prepare), ("classify", KernelFisherClassifier())])
+    >>> training = Training(
+    ...     model=model.fit(X, y), X=X, y=y.to_numpy(), target="species", source="iris",
+    ...     method="fisher", held_out=None, code="", notes=(), seconds=0.1,
+    ... )
+    >>> html = render(training)
+    >>> html[:15], len(html) < 3_000_000
+    ('<!doctype html>', True)
+    """
+    page = describe(training, sample=sample, seed=seed)
+    scripts = [f"/*\n{_asset(licence)}*/\n{_asset(name)}" for name, licence in VENDOR.items()]
+    scripts += [_asset(name) for name in OWN]
+    hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            "style-src 'unsafe-inline'",
+            "script-src " + " ".join(f"'sha256-{value}'" for value in hashes),
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    parts = {
+        "title": html.escape(page["title"]),
+        "policy": policy,
+        "style": _asset("report.css"),
+        "data": embedded(page),
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("report.html"))
+
+
+def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict[str, Any]:
+    """All that the page says and shows: a title and sections."""
+    model = training.model[-1]
+    index = np.searchsorted(model.classes_, np.asarray(training.y))
+    logits = left_out_logits(model)
+    path, chosen, log_mu, coordinates = logits[:, :, None], 0, None, None
+    shown, ridge = np.arange(len(index)), None
+    if isinstance(model, KernelFisherClassifier):
+        if model._training is None:
+            shown = stratified(index, sample, seed)
+            along = streamed_path(model, training.features, training.y, shown)
+        else:
+            along = left_out_path(model)
+        path, chosen, coordinates = along.logits, along.chosen, along.coordinates
+        ridge = along.ridge
+        log_mu = np.log10(along.mu / model.selection_.unit)
+    elif isinstance(model, BayesianFisherClassifier) and logits.shape[1] > 1:
+        coordinates = left_out_coordinates(model)
+    scores = live(path, index[shown], chosen=chosen, log_mu=log_mu, sample=sample, seed=seed)
+    if len(shown) < len(index):
+        scores["of"] = len(index)
+    sections = [
+        quality_sections.summary(training, index, logits),
+        _try_it(training, scores),
+        quality_sections.curves(training, index, logits),
+        model_sections.chosen(training),
+        model_sections.coordinates(training, index[shown], coordinates, seed),
+        model_sections.importance(training),
+        data_sections.suspects(training, ridge),
+        data_sections.data(training),
+        *data_sections.ending(training),
+    ]
+    return {
+        "title": f"Predicting {training.target} from {training.source}",
+        "sections": [each for each in sections if each is not None],
+    }
+
+
+def _try_it(training: Training, scores: dict[str, Any]) -> dict[str, Any]:
+    """The live part, and what its sliders do."""
+    classes = [str(c) for c in training.model[-1].classes_]
+    two, path = len(classes) == 2, scores["logMu"] is not None
+    intro = INTRODUCTIONS[two, path] + " All is counted from left-out scores, after selection."
+    note = None
+    if scores["rows"] < scores["of"]:
+        note = text(
+            f"Counted on a random sample of {scores['rows']:,} of {scores['of']:,} rows, with the "
+            "class shares of all; the figures at the top of the page use every row."
+        )
+    title = "Try it" if two or path else "Mistakes by class"
+    return section(title, intro, note, {"type": "live", "data": scores, "classes": classes})
+
+
+def embedded(page: dict[str, Any]) -> str:
+    """JSON that is safe inside a script element; numbers that JSON lacks become null."""
+    words = json.dumps(_finite(page), allow_nan=False, separators=(",", ":"))
+    return words.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _asset(name: str) -> str:
+    return (
+        files("fisherkit.report").joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
+    )

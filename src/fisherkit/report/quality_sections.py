@@ -1,0 +1,191 @@
+"""Sections of the report on how good the classifier is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import log_loss, precision_recall_curve, roc_auc_score, roc_curve
+
+from fisherkit.core import winners
+from fisherkit.estimators import ExpansionMixin
+from fisherkit.inspection import how_left_out
+from fisherkit.report.blocks import MOST_CURVES, Block, between, percent, section, series_of, text
+from fisherkit.report.left_out_scores import thinned, wilson
+from fisherkit.training import Training
+
+METHODS = {
+    "fisher": "kernel Fisher discriminant, tuned by leave-one-out",
+    "committee": "committee of kernel Fisher discriminants, weighted by leave-one-out",
+    "sparse": "sparse kernel Fisher discriminant, tuned by cross-validation",
+    "forward": "kernel Fisher discriminant grown term by term",
+    "bayes": "Bayesian Fisher discriminant",
+}
+
+
+def _after_selection(training: Training, error: float) -> str:
+    """What the choice of settings has done to the error of left-out rows."""
+    said = "The same rows chose the settings, which makes it a little too low on average"
+    held_out = training.held_out
+    if held_out is not None and error > np.mean(held_out.predicted != held_out.y):
+        return f"{said}; that it is above the held-out error is within what chance does."
+    return f"{said}."
+
+
+def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[str, Any]:
+    """Error rates: left out after selection, held out, and without a model."""
+    classes = training.model[-1].classes_
+    n = len(index)
+    known = np.all(np.isfinite(logits), axis=1)
+    wrong = int(np.sum(winners(logits[known]) != index[known]))
+    judged = int(np.sum(known))
+    folds = isinstance(training.model[-1], ExpansionMixin)
+    kind = "Cross-validation" if folds else "Leave-one-out"
+    cards = []
+    if training.held_out is not None:
+        cards.append(_held_out_card(training))
+    cards.append(
+        {
+            "label": f"{kind} error, after selection",
+            "value": percent(wrong / judged),
+            "range": between(wrong, judged),
+            "note": f"{wrong:,} of {judged:,} training rows, each judged by a model that had not "
+            f"seen it. {_after_selection(training, wrong / judged)}",
+        }
+    )
+    largest = int(np.argmax(np.bincount(index)))
+    baseline = 1 - np.bincount(index)[largest] / n
+    cards.append(
+        {
+            "label": "Error without a model",
+            "value": percent(baseline),
+            "note": f"Always answering “{classes[largest]}”, the most frequent class.",
+        }
+    )
+    if len(classes) == 2 and 0 < index[known].sum() < judged:
+        area = roc_auc_score(index[known], logits[known, 0])
+        cards.append(
+            {
+                "label": "Area under the ROC curve",
+                "value": f"{area:.3f}",
+                "note": f"The chance that a left-out row of “{classes[1]}” scores higher than one "
+                f"of “{classes[0]}”. 0.5 is guessing, 1 is perfect.",
+            }
+        )
+    how = how_left_out(training.model[-1])
+    caution = (
+        "Intervals are Wilson's: they take rows as independent and make no allowance for the "
+        "selection of settings."
+    )
+    missing = None
+    if training.held_out is None:
+        missing = text(
+            "No rows were held out, so there is no figure that is free of the selection: expect "
+            "somewhat more errors on new rows."
+        )
+    return section(
+        "At a glance",
+        _lead(training, index),
+        {"type": "cards", "items": cards},
+        missing,
+        text(f"{how} {caution}"),
+    )
+
+
+def _lead(training: Training, index: np.ndarray) -> str:
+    classes = [str(c) for c in training.model[-1].classes_]
+    named = (
+        " or ".join(f"“{c}”" for c in classes) if len(classes) < 4 else f"{len(classes)} classes"
+    )
+    d = training.X.shape[1]
+    return (
+        f"A classifier that predicts {training.target} ({named}) from {d:,} "
+        f"column{'s' * (d != 1)}, trained on {len(index):,} rows of {training.source}. "
+        f"Method: {METHODS[training.method]}."
+    )
+
+
+def _held_out_card(training: Training) -> Block:
+    held = training.held_out
+    assert held is not None
+    classes = training.model[-1].classes_
+    n, wrong = len(held.y), int(np.sum(held.predicted != held.y))
+    note = f"{wrong:,} of {n:,}: {held.how}. These rows took no part in any choice."
+    try:
+        note += f" Log-loss {log_loss(held.y, held.probabilities, labels=classes):.3f}."
+    except ValueError:  # a label that training never saw
+        note += " Some of their labels never occurred in training."
+    return {
+        "label": "Held-out error",
+        "value": percent(wrong / n),
+        "range": between(wrong, n),
+        "note": note,
+        "main": True,
+    }
+
+
+def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[str, Any] | None:
+    """One class against the others, and reliability, for more than two classes."""
+    if logits.shape[1] == 1:
+        return None
+    known = np.all(np.isfinite(logits), axis=1)
+    index, logits = index[known], logits[known]
+    mass = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p = mass / mass.sum(axis=1, keepdims=True)
+    names = [str(c) for c in training.model[-1].classes_]
+    shown = np.argsort(-np.bincount(index, minlength=len(names)), kind="stable")[:MOST_CURVES]
+    roc, pr = [], []
+    for c in sorted(shown.tolist()):
+        own = index == c
+        if not 0 < own.sum() < len(own):
+            continue
+        false, true, _ = roc_curve(own, p[:, c])
+        area = roc_auc_score(own, p[:, c])
+        roc.append(series_of(f"{names[c]} (area {area:.3f})", *thinned(false, true)))
+        precision, recall, _ = precision_recall_curve(own, p[:, c])
+        pr.append(series_of(names[c], *thinned(recall[::-1], precision[::-1])))
+    confidence, right = p.max(axis=1), np.argmax(p, axis=1) == index
+    bins = np.clip((10 * confidence).astype(int), 0, 9)
+    dots = [
+        {
+            "x": float(confidence[bins == b].mean()),
+            "y": float(right[bins == b].mean()),
+            "range": wilson(int(right[bins == b].sum()), int((bins == b).sum())),
+            "n": int((bins == b).sum()),
+        }
+        for b in range(10)
+        if np.any(bins == b)
+    ]
+    few = f" of the {MOST_CURVES} largest classes" if len(names) > MOST_CURVES else ""
+    return section(
+        "Each class against the others",
+        f"Curves{few} from left-out probabilities at the chosen settings.",
+        {
+            "type": "lines",
+            "title": "ROC: false alarms against hits",
+            "series": roc,
+            "x": {"label": "false alarms (share of the other classes)", "percent": True},
+            "y": {"label": "hits (share of the class found)", "percent": True},
+            "square": True,
+            "diagonal": True,
+            "note": "The closer to the upper left corner, the better.",
+        },
+        {
+            "type": "lines",
+            "title": "Precision and recall",
+            "series": pr,
+            "x": {"label": "recall (share of the class found)", "percent": True},
+            "y": {"label": "precision (answers that are right)", "percent": True},
+            "square": True,
+            "note": "The closer to the upper right corner, the better.",
+        },
+        {
+            "type": "reliability",
+            "title": "Reliability: can the probabilities be trusted?",
+            "dots": dots,
+            "x": "stated probability of the answer",
+            "y": "share of answers that were right",
+            "note": "Dots on the line mean that answers given with, say, 80 % were right in 80 % "
+            "of cases. Bars are 95 % intervals.",
+        },
+    )

@@ -1,0 +1,437 @@
+"""Families of sparse expansions: which width and how many terms, by cross-validation.
+
+A *family* is what one run of a sparse learner yields at one kernel width: models from small to
+large, each deciding by f(x) = sum_t k(x, z_t) coef_t + intercept on its own few centres z_t. Folds
+price every member of every family; the winner is refitted on all rows, and the held-out decisions
+of its folds calibrate its probabilities.
+
+Rows equal in x and label are merged into one weighted row and centres equal in x into one, in an
+order that follows from their values: repeated, shuffled and weighted versions of the same data are
+the same problem, to the last bit. A fold is a pair of weights on the merged rows.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from fisherkit.core import Distinct, Gram, Meter, Weights, choose_rows, require_squares, winners
+from fisherkit.tuning import Slope, fit_slope, log
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Class index (n,) and weights of the rows that a learner sees; ``n_classes`` may be more."""
+
+    index: np.ndarray
+    weights: Weights
+    n_classes: int
+
+    @property
+    def n_decisions(self) -> int:
+        """Columns of a decision: one signed number for two classes, otherwise one per class."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
+    def indicator(self) -> np.ndarray:
+        """0/1 membership, (n, n_classes)."""
+        return np.eye(self.n_classes)[self.index]
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Weighted number of rows of each class."""
+        return np.bincount(self.index, weights=self.weights.v, minlength=self.n_classes)
+
+
+@dataclass(frozen=True)
+class Family:
+    """M models on U common centres, from small to large.
+
+    Attributes
+    ----------
+    terms : (U,)
+        The centres in use, as positions among the candidates.
+    coef : (M, U, k)
+        Zero where a model does not use a centre.
+    intercept : (M, k)
+    sizes : (M,)
+        Number of centres of each model.
+    stop : int or None
+        The model that the learner itself prefers, if it does.
+    record : object
+        What the learner noted on its way.
+    """
+
+    terms: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+    sizes: np.ndarray
+    stop: int | None = None
+    record: Any = None
+
+    def decisions(self, P: np.ndarray) -> np.ndarray:
+        """Decisions (M, m, k) from kernel values P (L, m) of all candidates; one product."""
+        M, U, k = self.coef.shape
+        stacked = self.coef.transpose(1, 0, 2).reshape(U, M * k)
+        values = P[self.terms].T @ stacked
+        return values.reshape(-1, M, k).transpose(1, 0, 2) + self.intercept[:, None, :]
+
+    def member(self, number: int | None) -> int:
+        """The model of this number, the last if there are fewer; ``None``: the one preferred."""
+        if number is None:
+            assert self.stop is not None
+            number = self.stop
+        return min(number, len(self.sizes) - 1)
+
+    @classmethod
+    def of(
+        cls,
+        models: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+        stop: int | None = None,
+        record: Any = None,
+    ) -> Family:
+        """From (terms (s,), coef (s, k), intercept (k,)) of each model."""
+        terms = np.unique(np.concatenate([model[0] for model in models]).astype(np.int64))
+        k = len(models[0][2])
+        coef = np.zeros((len(models), len(terms), k))
+        for row, (own, values, _) in zip(coef, models, strict=True):
+            row[np.searchsorted(terms, own)] = values
+        # Without terms the intercept decides alone: rounding must not break a tie of classes.
+        intercept = np.array([b if len(own) else np.round(b, 12) for own, _, b in models])
+        sizes = np.array([len(model[0]) for model in models])
+        return cls(terms, coef, intercept, sizes, stop, record)
+
+
+class Learner(Protocol):
+    """What yields a family at one width; ``rhos`` are the penalties of its models, if any."""
+
+    @property
+    def rhos(self) -> np.ndarray | None: ...
+
+    def settle(self, P: np.ndarray, labels: Labels) -> Learner:
+        """The learner with all that must not differ between folds fixed on all rows."""
+        ...
+
+    def fit(self, P: np.ndarray, labels: Labels) -> Family:
+        """The family on candidate kernel rows P (L, n), a fresh array that it may overwrite."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Merged rows: kernel, labels, candidates and, for each fold, training and test frequencies.
+
+    ``rows`` (n,) are their positions in the data; ``centres`` (c,) the first merged row of each
+    distinct x, and ``centre_of`` (n,) which of them each merged row is. ``basis`` says which of
+    the centres are candidates: "all", ``n_candidates`` of them "random" or "pivoted", or "given"
+    (their merged rows). ``tests`` are the rows of the data that each fold tests, and ``group`` the
+    merged row of each (-1 for rows without weight).
+    """
+
+    gram: Gram
+    labels: Labels
+    rows: np.ndarray
+    centres: np.ndarray
+    centre_of: np.ndarray
+    folds: list[tuple[np.ndarray, np.ndarray]]
+    tests: list[np.ndarray]
+    group: np.ndarray
+    basis: str
+    n_candidates: int
+    given: np.ndarray | None
+    seed: int
+
+    def candidates(self, gamma: float | None) -> np.ndarray:
+        """Merged rows that may become centres at this width."""
+        if self.given is not None:
+            return self.given
+        if self.basis == "all" or self.n_candidates >= len(self.centres):
+            return self.centres
+        gram = self.gram.with_gamma(gamma)
+        rng = np.random.RandomState(self.seed)
+        v = self.labels.weights.v
+        return choose_rows(self.basis, self.n_candidates, gram, v, rng)
+
+    def kernel_rows(self, gamma: float | None, candidates: np.ndarray) -> np.ndarray:
+        """P (L, n), a fresh array."""
+        rows = self.gram.with_gamma(gamma).rows(candidates)
+        require_squares(rows)
+        return rows
+
+
+def merge(gram: Gram, labels: Labels) -> tuple[Gram, Labels, np.ndarray, np.ndarray]:
+    """Merge rows equal in x and label; also their first positions, and the merged row of each row.
+
+    The kernel rows of a precomputed matrix are taken as all different.
+    """
+    first, group = gram.distinct().split(labels.index, labels.n_classes)
+    X = gram.X[first]
+    if gram.kernel.precomputed:
+        X = X[:, first]
+    weights = labels.weights.merge(first, group)
+    merged = Labels(labels.index[first], weights, labels.n_classes)
+    return Gram(X, gram.kernel, gram.rounding), merged, first, group
+
+
+def merged_folds(
+    pairs: Iterable[tuple[np.ndarray, np.ndarray]], group: np.ndarray, frequency: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and test frequencies of the merged rows for folds of (train, test) row numbers."""
+    n = int(group.max()) + 1
+    return [
+        (
+            np.bincount(group[train], weights=frequency[train], minlength=n),
+            np.bincount(group[test], weights=frequency[test], minlength=n),
+        )
+        for train, test in pairs
+    ]
+
+
+def leave_one_out(frequency: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """One fold for each merged row: a copy of it leaves, and all its copies are tested."""
+    folds = []
+    for i, w in enumerate(frequency):
+        train, test = frequency.copy(), np.zeros_like(frequency)
+        train[i], test[i] = max(0.0, w - 1.0), w
+        folds.append((train, test))
+    return folds
+
+
+def centres_of(distinct: Distinct) -> tuple[np.ndarray, np.ndarray]:
+    """First row of each distinct x in row order, and which of them each row is."""
+    order = np.argsort(distinct.first)
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    return distinct.first[order], position[distinct.group]
+
+
+PATH_DTYPE = [
+    ("gamma", float),
+    ("rho", float),
+    ("n_terms", float),
+    ("cv_error", float),
+    ("cv_se", float),
+    ("stopped", bool),
+]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Decisions of the M models of one width on the rows tested, fold after fold.
+
+    ``decisions`` (M, t, k) for merged rows ``rows`` (t,) with test frequencies ``frequency`` (t,)
+    in fold ``fold`` (t,); ``known`` says whether the fold's training rows had the row's class.
+    ``own`` (t, k) are the decisions of the model at which each fold's learner stopped.
+    """
+
+    decisions: np.ndarray
+    own: np.ndarray | None
+    rows: np.ndarray
+    frequency: np.ndarray
+    fold: np.ndarray
+    known: np.ndarray
+    sizes: np.ndarray  # (M,) mean over folds
+    own_size: float
+
+    def weights(self, labels: Labels) -> Weights:
+        return Weights(self.frequency, labels.weights.cost[self.rows])
+
+
+def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[HeldOut, Learner]:
+    """Fit the learner, once settled, on every fold at this width; decide on the rows left out."""
+    candidates = sample.candidates(gamma)
+    P = sample.kernel_rows(gamma, candidates)
+    learner = learner.settle(P, sample.labels)
+    parts, families = [], []
+    title = "cross-validation" if gamma is None else f"cross-validation at gamma {gamma:.4g}"
+    meter = Meter(title, len(sample.folds), "folds")
+    for number, (train, test) in enumerate(sample.folds):
+        inside, outside = np.flatnonzero(train > 0), np.flatnonzero(test > 0)
+        # A centre is a training row's x: those of rows held out are not available.
+        seen = np.zeros(len(sample.centres), dtype=bool)
+        seen[sample.centre_of[inside]] = True
+        own = np.flatnonzero(seen[sample.centre_of[candidates]])
+        labels = _restrict(sample.labels, inside, train[inside])
+        family = learner.fit(_corner(P, own, inside), labels)
+        families.append(family)
+        meter.advance()
+        known = labels.counts[sample.labels.index[outside]] > 0
+        parts.append((family.decisions(_corner(P, own, outside)), outside, test, number, known))
+    M = max(len(family.sizes) for family in families)
+    own_models = [family.stop for family in families]
+    stopped = None
+    if None not in own_models:
+        stopped = np.concatenate(
+            [part[0][stop] for part, stop in zip(parts, own_models, strict=True)]
+        )
+    padded = [np.arange(M).clip(max=len(family.sizes) - 1) for family in families]
+    mass = np.array([part[2].sum() for part in parts])
+    sizes = [family.sizes[pad] for family, pad in zip(families, padded, strict=True)]
+    own_sizes = [family.sizes[family.stop or 0] for family in families]
+    held = HeldOut(
+        decisions=np.concatenate(
+            [part[0][pad] for part, pad in zip(parts, padded, strict=True)], axis=1
+        ),
+        own=stopped,
+        rows=np.concatenate([part[1] for part in parts]),
+        frequency=np.concatenate([part[2][part[1]] for part in parts]),
+        fold=np.concatenate([np.full(len(part[1]), part[3]) for part in parts]),
+        known=np.concatenate([part[4] for part in parts]),
+        sizes=np.average(np.array(sizes), axis=0, weights=mass),
+        own_size=float(np.average(own_sizes, weights=mass)),
+    )
+    return held, learner
+
+
+def _corner(P: np.ndarray, candidates: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """P[candidates][:, rows], a fresh array."""
+    columns = P.take(rows, axis=1)
+    return columns if len(candidates) == len(P) else columns[candidates]
+
+
+def _restrict(labels: Labels, rows: np.ndarray, frequency: np.ndarray) -> Labels:
+    weights = Weights(frequency, labels.weights.cost[rows])
+    return Labels(labels.index[rows], weights, labels.n_classes)
+
+
+def fold_errors(held: HeldOut, decisions: np.ndarray, labels: Labels) -> tuple[float, float]:
+    """Weighted share of wrong decisions (t, k) on the rows held out, and its standard error.
+
+    The standard error is that of the mean of the folds' own error rates.
+    """
+    v = held.weights(labels).v
+    wrong = v * (winners(decisions) != labels.index[held.rows])
+    mass = np.bincount(held.fold, weights=v)
+    rates = np.bincount(held.fold, weights=wrong)[mass > 0] / mass[mass > 0]
+    spread = float(np.std(rates, ddof=1)) / len(rates) ** 0.5 if len(rates) > 1 else 0.0
+    return float(wrong.sum() / v.sum()), spread
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The width, the settled learner and the member of its family that cross-validation prefers.
+
+    ``member`` is ``None`` where the learner stops by itself. ``path`` has a row for every model
+    priced, with the fields of `PATH_DTYPE` (``rho`` is NaN for a learner without one; ``stopped``
+    marks the models at which the folds' learners stopped); ``chosen`` is the row of the choice.
+    ``decisions`` (rows of the data, k) are those of the choice by folds without the row.
+    """
+
+    gamma: float | None
+    learner: Learner
+    member: int | None
+    path: np.ndarray = field(repr=False)
+    chosen: int
+    slope: Slope
+    decisions: np.ndarray = field(repr=False)
+
+
+def choose(
+    sample: Sample,
+    learner: Learner,
+    gammas: Sequence[float | None],
+    *,
+    sparsest: bool,
+    balanced: bool,
+) -> Choice:
+    """Cross-validate the learner at each width and choose.
+
+    The smallest error wins, the fewest terms among equals, the first of these. ``sparsest`` is the
+    one-standard-error rule: the fewest terms within one standard error of the smallest error.
+    """
+    path: list[tuple[float, float, float, float, float, bool]] = []
+    places: list[tuple[int, int | None]] = []
+    settled: list[Learner] = []
+    best, kept = -1, None
+    for i, gamma in enumerate(gammas):
+        held, own = hold_out(sample, learner, gamma)
+        settled.append(own)
+        number = np.nan if gamma is None else gamma
+        start = len(path)
+        for m, decisions in enumerate(held.decisions):
+            rho = np.nan if own.rhos is None else float(own.rhos[m])
+            errors = fold_errors(held, decisions, sample.labels)
+            path.append((number, rho, float(held.sizes[m]), *errors, False))
+            places.append((i, m))
+        if held.own is not None:  # the learner stops by itself: the others are for the record
+            errors = fold_errors(held, held.own, sample.labels)
+            start = len(path)
+            path.append((number, np.nan, held.own_size, *errors, True))
+            places.append((i, None))
+        lowest = min(range(start, len(path)), key=lambda j: (path[j][3], path[j][2]))
+        log.info(
+            "gamma %.4g: cross-validated error %.4g with %.3g terms",
+            number,
+            path[lowest][3],
+            path[lowest][2],
+        )
+        if best < 0 or (path[lowest][3], path[lowest][2]) < (path[best][3], path[best][2]):
+            best, kept = lowest, held
+    table = np.array(path, dtype=PATH_DTYPE)
+    chosen = best
+    if sparsest:
+        fit = functools.cache(lambda i: _fit_all(sample, settled[i], gammas[i])[0])
+
+        def size(j: int) -> int:
+            family = fit(places[j][0])
+            return int(family.sizes[family.member(places[j][1])])
+
+        chosen = _sparsest(table, best, size)
+    i, member = places[chosen]
+    if i != places[best][0] or kept is None:
+        kept, _ = hold_out(sample, learner, gammas[i])
+    decisions = kept.own if member is None else kept.decisions[member]
+    assert decisions is not None
+    slope = fit_slope(
+        decisions,
+        kept.known,
+        sample.labels.indicator[kept.rows],
+        kept.weights(sample.labels),
+        balanced=balanced,
+    )
+    rows = _by_row(sample, kept, decisions)
+    return Choice(gammas[i], settled[i], member, table, chosen, slope, rows)
+
+
+def _by_row(sample: Sample, held: HeldOut, decisions: np.ndarray) -> np.ndarray:
+    """Decisions (t, k) on merged rows for the rows of the data.
+
+    The mean over the folds that test a row; NaN where none does.
+    """
+    total = np.zeros((len(sample.group), decisions.shape[1]))
+    times = np.zeros((len(sample.group), 1))
+    place = np.zeros(len(sample.labels.index), dtype=np.int64)
+    for number, rows in enumerate(sample.tests):
+        own = np.flatnonzero(held.fold == number)
+        place[held.rows[own]] = own
+        total[rows] += decisions[place[sample.group[rows]]]
+        times[rows] += 1
+    return np.where(times > 0, total / np.maximum(times, 1), np.nan)
+
+
+def _sparsest(path: np.ndarray, best: int, size: Callable[[int], int]) -> int:
+    """The fewest terms within one standard error of the best; the smallest error among equals.
+
+    ``size`` gives the number of terms that the model of a row of the path has on all rows: folds
+    retain more or fewer.
+    """
+    bound = path["cv_error"][best] + path["cv_se"][best]
+    comparable = path["stopped"] == path["stopped"][best]
+    within = np.flatnonzero(comparable & (path["cv_error"] <= bound)).tolist()
+    return min(within, key=lambda j: (size(j), path["cv_error"][j]))
+
+
+def refit(sample: Sample, choice: Choice) -> tuple[Family, int, np.ndarray]:
+    """The family on all rows at the chosen width, the member chosen, and its candidate rows."""
+    family, candidates = _fit_all(sample, choice.learner, choice.gamma)
+    return family, family.member(choice.member), candidates
+
+
+def _fit_all(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Family, np.ndarray]:
+    """The family of a settled learner on all rows, and its candidate rows."""
+    candidates = sample.candidates(gamma)
+    return learner.fit(sample.kernel_rows(gamma, candidates), sample.labels), candidates

@@ -1,0 +1,24 @@
+"""Tables from files: CSV, TSV, Parquet and Arrow (Feather), read as people expect.
+
+Text files are UTF-8 unless said otherwise, with or without a byte-order mark, with any line ends,
+separated by commas, or by semicolons, tabs or bars (then 3,14 may be a number); 1,234.5 is a number
+everywhere (`fisherkit.tables.text_files`). Every record must have as many fields as the header.
+Empty fields, "?" and the usual words (NA, NaN, null, None, ...) are missing values; the words are
+texts in columns that are to be text. Blanks around a text do not count. What is wrong is said with
+file, line and column; rows are indexed by the line of the file they begin in.
+"""
+
+from fisherkit.tables.reading import Column as Column
+from fisherkit.tables.reading import TableError, read_table
+from fisherkit.tables.reading import TableFile as TableFile
+from fisherkit.tables.reading import date_columns as date_columns
+from fisherkit.tables.reading import match as match
+from fisherkit.tables.reading import open_table as open_table
+from fisherkit.tables.reading import refuse_extreme as refuse_extreme
+from fisherkit.tables.reading import stray_text as stray_text
+from fisherkit.tables.sheets import joined as joined
+
+__all__ = [
+    "TableError",
+    "read_table",
+]

@@ -1,0 +1,123 @@
+"""Parquet and Arrow (Feather) files, read whole or in parts; needs pyarrow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fisherkit.columns import TableError, as_text, is_number, moments
+
+COLUMNAR = (".parquet", ".feather", ".arrow")
+
+_WORD_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class ColumnarFile:
+    """A file whose schema says what its columns are."""
+
+    path: Path
+    ending: str
+    names: list[str]
+    n_rows: int
+
+    @classmethod
+    def open(cls, path: Path, ending: str) -> ColumnarFile:
+        """Read names and number of rows; a file that is no good raises `TableError`."""
+        names, n_rows = _outline(path, ending)
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        if twice:
+            raise TableError(f"{path}: column {twice[0]!r} occurs twice.")
+        return cls(path, ending, names, n_rows)
+
+    def parts(
+        self, text: Sequence[str], levels: Sequence[str], rows: int | None
+    ) -> Iterator[pd.DataFrame]:
+        """As `fisherkit.tables.text_files.TextFile.parts`; rows are counted from 1."""
+        start = 1
+        for part in _batches(self.path, self.ending, rows):
+            index = pd.RangeIndex(start, start + len(part), name="row")
+            start += len(part)
+            asked = {*text, *levels}
+            columns = {
+                name: _column(values, text=name in asked)
+                for name, (_, values) in zip(self.names, part.items(), strict=True)
+            }
+            yield pd.DataFrame(columns).set_axis(index)
+
+    def words(self, name: str) -> pd.Series:
+        """How often each whole number of a column occurs, as text; nothing of other columns."""
+        found = pd.Series(dtype="int64")
+        position = self.names.index(name)
+        for part in _batches(self.path, self.ending, _WORD_ROWS):
+            values = part.iloc[:, position]
+            if not pd.api.types.is_integer_dtype(values.dtype):
+                break
+            found = found.add(values.astype(str).value_counts(), fill_value=0)
+        return found.astype("int64")
+
+
+def _column(values: pd.Series, *, text: bool) -> pd.Series:
+    if moments(values) and not text:
+        return values
+    if text or pd.api.types.is_bool_dtype(values.dtype) or not is_number(values):
+        return as_text(values)
+    return values.astype("float64") if values.isna().any() else values
+
+
+def _outline(path: Path, ending: str) -> tuple[list[str], int]:
+    """Names of the columns and number of rows."""
+    with _opened(path, ending) as file:
+        if ending == ".parquet":
+            schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        else:
+            schema = file.schema
+            n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
+        return [str(name) for name in schema.empty_table().to_pandas().columns], n_rows
+
+
+def _batches(path: Path, ending: str, rows: int | None) -> Iterator[pd.DataFrame]:
+    """Frames of at most so many rows; ``None`` is all at once."""
+    with _opened(path, ending) as file:
+        if rows is None:
+            yield (file.read() if ending == ".parquet" else file.read_all()).to_pandas()
+        elif ending == ".parquet":
+            for batch in file.iter_batches(batch_size=rows):
+                yield _frame(batch)
+        else:
+            for number in range(file.num_record_batches):
+                batch = file.get_batch(number)
+                for start in range(0, batch.num_rows, rows):
+                    yield _frame(batch.slice(start, rows))
+
+
+def _frame(batch: Any) -> pd.DataFrame:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    return pa.Table.from_batches([batch]).to_pandas()
+
+
+@contextmanager
+def _opened(path: Path, ending: str) -> Iterator[Any]:
+    try:
+        import pyarrow as pa
+        from pyarrow import ipc, parquet
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: Parquet and Arrow files need pyarrow; pip install 'fisherkit[parquet]'."
+        ) from error
+    try:
+        if ending == ".parquet":
+            with parquet.ParquetFile(path) as file:
+                yield file
+        else:
+            with pa.memory_map(str(path)) as mapped, ipc.open_file(mapped) as file:
+                yield file
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{path} cannot be read as {ending[1:]}: {error}") from error

@@ -1,0 +1,54 @@
+"""Cells of the tables that the command writes, for people and for their spreadsheets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from fisherkit.columns import is_number
+from fisherkit.terminal import printable
+
+# What makes a formula of a cell, also in the full width of East Asian scripts; and the mark itself.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
+
+
+def joined(labels: Iterable[str]) -> str:
+    r"""Labels in one cell, separated by bars; bars and backslashes within them get a backslash.
+
+    Examples
+    --------
+    >>> from fisherkit.tables.sheets import joined
+    >>> print(joined(["a", "b|c"]))
+    a|b\|c
+    """
+    return "|".join(label.replace("\\", "\\\\").replace("|", "\\|") for label in labels)
+
+
+def guarded(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with texts and headers as `as_text`; columns of numbers stay as they are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fisherkit.tables.sheets import guarded
+    >>> guarded(pd.DataFrame({"label": ["-high", "low"], "x": [-1.5, 2.0]})).to_numpy().tolist()
+    [["'-high", -1.5], ['low', 2.0]]
+    """
+    columns = {
+        place: values if is_number(values) else values.astype(object).map(_cell, na_action="ignore")
+        for place, (_, values) in enumerate(table.items())
+    }
+    found = pd.DataFrame(columns, index=table.index)
+    return found.set_axis([_cell(name) for name in table.columns], axis=1)
+
+
+def _cell(value: Any) -> str:
+    """A text that no spreadsheet takes for a formula: with an apostrophe, where it would be one.
+
+    Control characters, which include tabs and line ends, are written out. A text that begins with
+    an apostrophe gets another, so that taking away the first one gives the text again.
+    """
+    words = printable(value)
+    return f"'{words}" if words.lstrip().startswith(_FORMULA) else words

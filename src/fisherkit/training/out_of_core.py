@@ -1,0 +1,364 @@
+"""Fits to files that memory does not hold.
+
+The rows of a table are read in parts and copied, column by column, to a temporary folder: numbers
+as they are, texts as places in a list of levels. `Data.X` is then a frame whose columns are mapped
+files, which every check of a table understands. The preparation is fitted to it in parts
+(`fisherkit.columns.features`), the features are written row by row to one more mapped file, and the
+classifier reads that in blocks (`fisherkit.rows.planning`). What stays in memory is a few numbers
+for each row (labels, left-out decisions, line numbers, a byte or two for each text) and what one
+part takes.
+
+The folder is removed at the end, also after an error or Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+
+from fisherkit.columns import (
+    Asked,
+    TableError,
+    fit_in_parts,
+    moments,
+    number_mask,
+    preparation,
+    row_parts,
+    transformed,
+)
+from fisherkit.core import Meter
+from fisherkit.tables import TableFile
+from fisherkit.training.intake import Data, data_of, open_labelled, refuse_dates
+from fisherkit.training.label_words import LabelWords
+
+__all__ = ["fit_table"]
+
+BUDGET = "128MB"  # of the fit itself, unless asked otherwise
+
+_SPREAD = 1 << 13  # so that a few hundred scattered rows are read at a time
+_MOST_LEVELS = 100_000  # of a text whose levels are counted
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """A temporary folder, gone at the end. TMPDIR says where."""
+    with TemporaryDirectory(prefix="fisherkit-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def fit_table(
+    path: Any,
+    target: str,
+    classifier: Any,
+    *,
+    left_out: Sequence[str] = (),
+    keep: Sequence[str] | None = None,
+    text: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> Pipeline:
+    """A pipeline fitted to a file that memory need not hold: ``fisherkit fit --out-of-core``.
+
+    Parameters
+    ----------
+    path : str or path
+        CSV, TSV, Parquet or Arrow (Feather).
+    target : str
+        Column of the labels; rows without one are left out.
+    classifier : KernelFisherClassifier
+        Not fitted; its ``max_memory`` bounds the fit.
+    left_out : sequence of str, default=()
+        Columns to leave out.
+    keep : sequence of str or None, default=None
+        ``None`` uses all columns that are not ``left_out``. Otherwise those that say nothing are
+        left out too, as ``fisherkit fit`` does, but for those named here.
+    text : sequence of str, default=()
+        Columns that are text although they look like numbers.
+    encoding : str, default="utf-8"
+        Of a text file.
+
+    Returns
+    -------
+    Pipeline
+        With the steps "prepare" (impute, encode, scale) and "classify".
+
+    Notes
+    -----
+    *Cost.* A text file is read three times, and the features take 8 n d bytes of disk. The fit on m
+    centres takes two passes of O(n m^2); its memory is bounded by ``max_memory``, with some numbers
+    for each row and one part of the table beside it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.out_of_core import fit_table
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "small.csv"
+    ...     _ = path.write_text("x,y\\n" + "".join(f"{k % 7},{k % 7 > 3}\\n" for k in range(70)))
+    ...     model = fit_table(path, "y", KernelFisherClassifier(max_memory="64MB"))
+    >>> [str(label) for label in model.classes_]
+    ['False', 'True']
+    """
+    with workspace() as folder:
+        asked = Asked(path, target, tuple(left_out), tuple(keep or ()), tuple(text), encoding)
+        file, words = open_labelled(asked)
+        if keep is None:
+            asked = replace(asked, keep=tuple(file.names))
+        data = _map(folder, file, asked, words)
+        prepare = preparation(data.X, len(data.y))
+        prepared = Prepared.of(prepare, data)
+        fitted = prepared.fit(clone(classifier), data.y)
+        return Pipeline([("prepare", prepared.prepare), ("classify", fitted)])
+
+
+@dataclass(frozen=True)
+class MappedRows:
+    """Rows (n, d) of doubles in a file, of which only those in use are mapped.
+
+    One map of all rows would keep every page that was ever read, as long as memory lasts.
+    """
+
+    path: Path
+    shape: tuple[int, int]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | np.ndarray) -> Window:
+        """Rows in a row, as they lie in the file, or a copy of the rows at these places."""
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(self.shape[0])
+            return Window(self._map(start, stop - start))
+        found = np.empty((len(rows), self.shape[1]))
+        for part in row_parts(rows, _SPREAD):  # a map of a part at a time: pages are let go
+            found[part] = self._map(0, self.shape[0])[rows[part]]
+        return Window(found)
+
+    def to_numpy(self) -> np.ndarray:
+        """All rows, in memory."""
+        return np.fromfile(self.path, dtype=np.float64).reshape(self.shape)
+
+    def _map(self, start: int, rows: int) -> np.ndarray:
+        d = self.shape[1]
+        return np.memmap(
+            self.path, dtype=np.float64, mode="r", offset=8 * start * d, shape=(rows, d)
+        )
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some rows of a file; what `fisherkit.rows.sources` asks of frames."""
+
+    values: np.ndarray
+
+    def to_numpy(self) -> np.ndarray:
+        return np.asarray(self.values)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A fitted preparation, and the features (n, d) that it makes of rows, in a file."""
+
+    prepare: ColumnTransformer
+    features: MappedRows
+
+    @classmethod
+    def of(cls, prepare: ColumnTransformer, data: Data, rows: np.ndarray | None = None) -> Prepared:
+        """Fit to some rows of mapped data (``None``: all) and write their features."""
+        assert data.workspace is not None
+        return cls.by(fit_in_parts(prepare, data.X, rows), data.X, data.workspace, rows)
+
+    @classmethod
+    def by(
+        cls,
+        prepare: ColumnTransformer,
+        X: pd.DataFrame,
+        folder: Path,
+        rows: np.ndarray | None = None,
+    ) -> Prepared:
+        """Write the features of rows by a preparation that is fitted already."""
+        path = folder / "features"
+        path.unlink(missing_ok=True)  # those of other rows
+        n, d = 0, 0
+        with path.open("wb") as file:
+            for part in transformed(prepare, X, rows):
+                np.ascontiguousarray(part, dtype=np.float64).tofile(file)
+                n, d = n + part.shape[0], part.shape[1]
+        return cls(prepare, MappedRows(path, (n, d)))
+
+    def fit(self, classifier: Any, y: np.ndarray) -> Any:
+        """The classifier fitted in blocks, or in memory where its ``max_memory`` holds that."""
+        if not classifier._plan(self.features).streamed:
+            return classifier.fit(self.features.to_numpy(), y)
+        return classifier.fit(self.features, y)
+
+
+def map_data(folder: Path, path: Any, target: str | None, **words: Any) -> Data:
+    """As `fisherkit.training.intake.read_data`, with the columns of X in files of ``folder``.
+
+    Raises
+    ------
+    TableError
+        With file, line and column; also where a text has too many levels to count.
+    """
+    asked = Asked(path, target, **words)
+    file, labels = open_labelled(asked)
+    return _map(folder, file, asked, labels)
+
+
+def map_table(folder: Path, file: TableFile, asked: Asked) -> pd.DataFrame:
+    """The rows with a label as a frame of mapped columns, without those to drop."""
+    return _Spool.filled(folder, file, asked).frame()
+
+
+def _map(folder: Path, file: TableFile, asked: Asked, words: LabelWords) -> Data:
+    spool = _Spool.filled(folder, file, asked)
+    for name in spool.unread:
+        if name in asked.keep or name == asked.target:
+            raise TableError(_too_many(asked.path, name))
+    unlabelled = file.n_rows - spool.rows
+    data = data_of(spool.frame(), asked, words, unlabelled, unread=spool.unread, workspace=folder)
+    spool.release()
+    return data
+
+
+@dataclass
+class _Levels:
+    """The levels of a text, in the order in which they were met."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    unread: bool = False
+
+    def encode(self, values: pd.Series, seen: int, source: Any) -> np.ndarray:
+        """The place of each value among the levels, -1 where missing; ``seen`` rows came before."""
+        if self.unread:
+            return np.full(len(values), -1, dtype=np.int32)
+        places, found = pd.factorize(values)
+        codes = [self.codes.setdefault(str(level), len(self.codes)) for level in found]
+        if len(self.codes) > _MOST_LEVELS:
+            if len(self.codes) < seen + len(values):
+                raise TableError(_too_many(source, values.name))
+            self.unread = True  # every row so far has a text of its own: an identifier
+            self.codes.clear()
+        return np.array([*codes, -1], dtype=np.int32)[places]
+
+
+@dataclass
+class _Columns:
+    """A file of columns, one after the other, with room for ``capacity`` rows in each."""
+
+    path: Path
+    dtype: type
+    names: list[str]
+    capacity: int
+
+    def write(self, file: Any, number: int, start: int, values: np.ndarray) -> None:
+        file.seek((number * self.capacity + start) * np.dtype(self.dtype).itemsize)
+        file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
+
+    def read(self) -> tuple[np.ndarray, mmap.mmap]:
+        """The columns (count, capacity), and the map that holds them."""
+        shape = (len(self.names), self.capacity)
+        with self.path.open("r+b") as file:
+            file.truncate(np.dtype(self.dtype).itemsize * shape[0] * shape[1])
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, dtype=self.dtype).reshape(shape), mapped
+
+
+@dataclass
+class _Spool:
+    """The rows of a table with a label, on disk."""
+
+    names: list[str]
+    numbers: _Columns
+    texts: _Columns
+    levels: dict[str, _Levels]
+    index: str
+    lines: list[np.ndarray] = field(default_factory=list)
+    maps: list[mmap.mmap] = field(default_factory=list)
+    rows: int = 0
+
+    @classmethod
+    def filled(cls, folder: Path, file: TableFile, asked: Asked) -> _Spool:
+        """Read the file once, a part at a time."""
+        parts = (part.drop(columns=list(asked.drop)) for part in file.parts(file.part_rows))
+        first = next(parts)
+        refuse_dates(first.loc[:, [moments(values) for _, values in first.items()]], asked.path)
+        spool = cls._like(first, folder, file.n_rows)
+        meter = Meter("reading", file.n_rows)
+        with spool.numbers.path.open("wb") as numbers, spool.texts.path.open("wb") as texts:
+            for part in chain([first], parts):
+                spool._add(part[part[asked.target].notna()], numbers, texts, asked.path)
+                meter.advance(len(part))
+        return spool
+
+    @classmethod
+    def _like(cls, part: pd.DataFrame, folder: Path, capacity: int) -> _Spool:
+        mask = number_mask(part)
+        numbers, texts = ([str(name) for name in part.columns[own]] for own in (mask, ~mask))
+        return cls(
+            [str(name) for name in part.columns],
+            _Columns(folder / "numbers", np.float64, numbers, capacity),
+            _Columns(folder / "texts", np.int32, texts, capacity),
+            {name: _Levels() for name in texts},
+            str(part.index.name),
+        )
+
+    def _add(self, part: pd.DataFrame, numbers: Any, texts: Any, source: Any) -> None:
+        for number, name in enumerate(self.numbers.names):
+            values = part[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            self.numbers.write(numbers, number, self.rows, values)
+        for number, name in enumerate(self.texts.names):
+            codes = self.levels[name].encode(part[name], self.rows, source)
+            self.texts.write(texts, number, self.rows, codes)
+        self.lines.append(part.index.to_numpy())
+        self.rows += len(part)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Identifiers."""
+        return tuple(name for name, levels in self.levels.items() if levels.unread)
+
+    def release(self) -> None:
+        """Let go of the pages that were read; they come back from the file when needed."""
+        for mapped in self.maps:
+            if hasattr(mapped, "madvise"):  # not on Windows
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def frame(self) -> pd.DataFrame:
+        """The columns in the order of the file, as views of the mapped files."""
+        columns: dict[str, Any] = {}
+        if self.numbers.names:
+            values, mapped = self.numbers.read()
+            self.maps.append(mapped)
+            columns |= dict(zip(self.numbers.names, values[:, : self.rows], strict=True))
+        if self.texts.names:
+            places, mapped = self.texts.read()
+            self.maps.append(mapped)
+            for name, codes in zip(self.texts.names, places, strict=True):
+                levels = list(self.levels[name].codes)
+                if not self.levels[name].unread:
+                    columns[name] = pd.Categorical.from_codes(codes[: self.rows], levels)
+        index = pd.Index(np.concatenate(self.lines), name=self.index)
+        ordered = {name: columns[name] for name in self.names if name in columns}
+        return pd.DataFrame(ordered, index=index, copy=False)
+
+
+def _too_many(path: Any, name: str) -> str:
+    return (
+        f"{path}, column {name!r} has more than {_MOST_LEVELS:,} different texts. Leave it out "
+        f"with --drop {name!r}, or group its values first."
+    )

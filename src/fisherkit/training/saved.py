@@ -1,0 +1,162 @@
+"""A training as a model file, and back again with the rows it was trained on."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fisherkit.columns import Asked, TableError, number_mask, row_parts
+from fisherkit.models import ModelFile, ModelFileError, files
+from fisherkit.tables import Column, TableFile, match, open_table
+from fisherkit.training.fingerprints import TrainingRows
+from fisherkit.training.fitting import HeldOut, Training
+from fisherkit.training.intake import EXAMPLE, example
+from fisherkit.training.out_of_core import Prepared, map_table
+
+NO_TABLE = (
+    "The model file was saved from Python and does not say which table it was trained on; load it "
+    "with fisherkit.model_files.load, or train with fisherkit fit --model."
+)
+
+
+def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
+    """Write model, held-out predictions, schema and summary into one file."""
+    metadata = {
+        "target": training.target,
+        "source": training.source,
+        "method": training.method,
+        "classes": [_plain(label) for label in training.model.classes_],
+        "columns": [vars(column) for column in Column.all_of(training.X)],
+        "asked_text": list(training.asked_text),
+        "rows_sha256": _fingerprint(training.X, training.y),
+        "code": training.code,
+        "summary": summary,
+    }
+    seen = TrainingRows.of(training.X).entry
+    extra = {"held_out": training.held_out, "training_rows": seen}
+    files.save(training.model, path, metadata=metadata, extra=extra)
+
+
+def columns(file: ModelFile) -> list[Column]:
+    """The columns that the model was trained on.
+
+    Raises
+    ------
+    ModelFileError
+        If the file was saved from Python, without them.
+    """
+    if "columns" not in file.metadata:
+        raise ModelFileError(NO_TABLE)
+    return [
+        Column(item["name"], item["kind"], item["missing"], tuple(item["values"]))
+        for item in file.metadata["columns"]
+    ]
+
+
+def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
+    """The target column in the type of the classes; floats if some labels were never seen."""
+    classes, values = file.model.classes_, table[file.metadata["target"]]
+    if classes.dtype.kind == "U":
+        return values.to_numpy(dtype=str)
+    found = pd.to_numeric(values, errors="coerce")
+    floats = found.to_numpy(dtype=np.float64, na_value=np.nan)
+    return found.to_numpy(dtype=classes.dtype) if np.isin(floats, classes).all() else floats
+
+
+def open_rows(file: ModelFile, path: Any, encoding: str) -> TableFile:
+    """A table to be read as the one that the model was trained on; all of its columns."""
+    levels = [column.name for column in columns(file) if column.kind == "text"]
+    if file.model.classes_.dtype.kind == "U":
+        levels.append(file.metadata["target"])
+    asked = file.metadata.get("asked_text", [])
+    return open_table(path, text=asked, levels=levels, encoding=encoding)
+
+
+def restore(file: ModelFile, path: Any, folder: Path, encoding: str = "utf-8") -> Training:
+    """The training behind a model file, given the table that it was trained on.
+
+    ``folder`` is for mapped files, if the model was fitted in blocks.
+
+    Raises
+    ------
+    TableError
+        If the table is another one, or has changed.
+    """
+    about = file.metadata
+    X, y = _rows_of_training(file, path, folder, encoding)
+    if _fingerprint(X, y) != about["rows_sha256"]:
+        raise TableError(
+            f"{path} does not hold the rows that the model was trained on ({about['source']})."
+        )
+    features = None
+    if in_blocks(file.model):
+        features = Prepared.by(file.model["prepare"], X, folder).features
+    held_out = file.extra["held_out"]
+    summary = about["summary"]
+    assert held_out is None or isinstance(held_out, HeldOut)
+    return Training(
+        model=file.model,
+        X=X,
+        y=y,
+        target=about["target"],
+        source=about["source"],
+        method=about["method"],
+        held_out=held_out,
+        code=about["code"],
+        notes=tuple(summary["notes"]),
+        seconds=summary["seconds"],
+        asked_text=tuple(about.get("asked_text", [])),
+        features=features,
+    )
+
+
+def _rows_of_training(
+    file: ModelFile, path: Any, folder: Path, encoding: str
+) -> tuple[pd.DataFrame, np.ndarray]:
+    known, target, source = columns(file), file.metadata["target"], file.metadata["source"]
+    if path is None and source == EXAMPLE:
+        data = example()
+        return data.X, data.y
+    if path is None:
+        raise TableError(f"The report needs the rows of the training: give {source}.")
+    rows = open_rows(file, path, encoding)
+    if target not in rows.names:
+        raise TableError(f"{path} has no column {target!r}, the target.")
+    if in_blocks(file.model):
+        used = {target, *(column.name for column in known)}
+        unused = tuple(name for name in rows.names if name not in used)
+        table = map_table(folder, rows, Asked(path, target, drop=unused))
+    else:
+        (table,) = rows.parts(None)
+        table = table[table[target].notna()]
+    return match(table, known, path), labels(file, table)
+
+
+def in_blocks(model: Any) -> bool:
+    """Whether the classifier of a pipeline has read its rows in blocks and keeps none of them."""
+    return getattr(model[-1], "_training", model) is None
+
+
+def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
+    """Of names, labels and values, in parts: X may be a mapped table."""
+    digest = hashlib.sha256("\0".join(map(str, X.columns)).encode())
+    mask = number_mask(X)
+    for number, rows in enumerate(row_parts(X, X.shape[1])):
+        words = ["" if number == 0 else "\0", "\0".join(map(str, y[rows].tolist()))]
+        digest.update("".join(words).encode())
+    for rows in row_parts(X, X.shape[1]):
+        values = X.iloc[rows, np.flatnonzero(mask)].to_numpy(dtype=np.float64, na_value=np.nan)
+        digest.update(values.tobytes())
+    for name in X.columns[~mask]:
+        for rows in row_parts(X, X.shape[1]):
+            known = X[name].iloc[rows].astype(object)
+            digest.update("\0".join(map(str, known.fillna("").tolist())).encode())
+    return digest.hexdigest()
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

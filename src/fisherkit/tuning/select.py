@@ -1,0 +1,430 @@
+"""Choosing mu and the kernel width.
+
+For one kernel, the criterion is priced on a grid of mu in one sweep, the grid is extended only
+while the optimum sits on its edge, and safeguarded Newton steps on log mu (the paper's, with step
+halving) finish inside the bracket. The width is chosen by the same criterion: a march from wide to
+narrow kernels in octaves that stops on clear rises, then the half octaves beside the best.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fisherkit.core import RidgePath, mu_floor
+from fisherkit.tuning.criteria import Criterion
+
+log = logging.getLogger("fisherkit")
+
+GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
+_UPPER = 2.0**20
+_LAST_STEP = 3e-8
+_FARTHEST_POLISH = math.log(4.0)  # two steps of the grid
+_BEYOND = 0.01  # of the way from a kink to the far end: so that both ends move
+_EXTEND = 4  # grid points added at a time
+_WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
+PRICE_BLUR = (1e-2, 5e-4)  # relative error of a rough price, and of a sharper one
+_BEATEN = 0.02  # relative gain on the baseline from which a kernel has found something
+# Relative rises that count, and that end the march at once: lower hills may hide deeper valleys.
+_RISE, _STEEP = 0.1, 0.3
+_FARTHEST = 10  # half octaves beyond which the march never goes
+
+
+class Status(Enum):
+    """Where the search ended and why."""
+
+    INTERIOR = "the criterion has a minimum inside the range searched"
+    GRID_MINIMUM = "the best value on the grid: this criterion has no derivative to refine it"
+    AT_LOWER_BOUND = (
+        "the criterion keeps falling as mu shrinks to its floor: the kernel may be too wide, "
+        "or the data noiseless"
+    )
+    AT_UPPER_BOUND = (
+        "the criterion keeps falling as mu grows: at this kernel width the data show little "
+        "that a constant does not"
+    )
+    NOISELESS = (
+        "held-out rows are predicted to rounding; this is the largest mu on the grid that does so"
+    )
+    AT_WIDEST = (
+        "the criterion keeps falling as the kernel widens: a linear or polynomial kernel may do"
+    )
+    AT_NARROWEST = (
+        "the criterion keeps falling as the kernel narrows: nearest neighbours decide, or rows "
+        "repeat"
+    )
+    GIVEN = "mu was given, not searched"
+
+
+AT_BOUNDS = frozenset(
+    {Status.AT_LOWER_BOUND, Status.AT_UPPER_BOUND, Status.AT_WIDEST, Status.AT_NARROWEST}
+)
+
+
+def mention(model: object, ending: Enum, worrying: Collection[Enum]) -> None:
+    """Log how a search ended where users should know, as a warning: Python prints these."""
+    if ending in worrying:
+        log.warning("%s: %s", type(model).__name__, ending.value)
+
+
+PATH_DTYPE = np.dtype([("gamma", float), ("mu", float), ("value", float)])
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was chosen, and the path that led there.
+
+    Attributes
+    ----------
+    criterion : str
+    value : float
+        The criterion at the chosen model.
+    mu, gamma : float
+        The choice; gamma is ``None`` for kernels without one.
+    status : Status
+        Its value is a sentence.
+    rank : int
+        Directions of the canonical form.
+    method : {"full", "low-rank", "centres", "cholesky", "streamed"}
+    tolerance : float
+        Trace left out by the low-rank path; 0 on the others.
+    unit : float
+        tr(G)/n; mu / unit is the relative regularisation.
+    path : ndarray with fields gamma, mu, value
+        Every model priced, in order.
+    reason : str
+        What was chosen from the number of rows and the memory budget, and why; empty where the
+        basis was asked for and memory holds the fit.
+    """
+
+    criterion: str
+    value: float
+    mu: float
+    gamma: float | None
+    status: Status
+    rank: int
+    method: str
+    tolerance: float
+    unit: float
+    path: np.ndarray = field(repr=False)
+    reason: str = ""
+
+
+def mu_grid(unit: float, floor: float) -> np.ndarray:
+    """The values of mu that are priced first, ascending."""
+    return np.unique(np.maximum(GRID * unit, floor))
+
+
+class _Point(NamedTuple):
+    """A function of one variable about a point: its value, gradient and second derivative."""
+
+    x: float
+    value: float
+    gradient: float
+    hessian: float
+
+
+def newton(
+    derivatives: Callable[[float], tuple[float, float, float]],
+    x: float,
+    lower: float,
+    upper: float,
+    *,
+    max_iter: int = 60,
+) -> tuple[float, float]:
+    """Minimise a smooth function on [lower, upper] from x: Newton steps, halved until they descend.
+
+    ``derivatives`` returns value, gradient, second derivative. Where the curvature is not positive
+    the step goes downhill by a quarter of the interval. Returns x and the value there. The last
+    step is so short that its square, the error that remains, is rounding: it is not evaluated.
+
+    The minimum may be a kink between two smooth pieces. No step therefore goes beyond a point that
+    is known to fall towards this one; the next trial is then where the two parabolas meet.
+    """
+    here = _Point(x, *derivatives(x))
+    left: _Point | None = None
+    right: _Point | None = None
+    for _ in range(max_iter):
+        downhill = -math.copysign(0.25 * (upper - lower), here.gradient)
+        step = -here.gradient / here.hessian if here.hessian > 0 else downhill
+        trial = min(max(here.x + step, lower), upper)
+        end = left if step < 0 else right
+        if end is not None and abs(trial - here.x) >= abs(end.x - here.x):
+            trial = _meeting(here, end)
+        for _ in range(40):
+            if abs(trial - here.x) <= _LAST_STEP:
+                return trial, here.value
+            there = _Point(trial, *derivatives(trial))
+            # Near the minimum values agree to rounding, and the gradient decides instead.
+            slack = 8e-16 * abs(here.value)
+            descends = there.value < here.value - slack or (
+                there.value <= here.value + slack and abs(there.gradient) < abs(here.gradient)
+            )
+            near, far = (there, here) if descends else (here, there)
+            if far.x < near.x and far.gradient < 0:
+                left = far
+            elif far.x > near.x and far.gradient > 0:
+                right = far
+            if descends:
+                break
+            trial = _meeting(here, there)
+        else:
+            break
+        here = there
+    return here.x, here.value
+
+
+def polish(
+    slope: Callable[[float], float | None], x: float, curvature: float, *, max_iter: int = 5
+) -> float | None:
+    """Where a slope that costs much vanishes, near x; it was last asked for there.
+
+    Newton steps with the curvature that is known, then with that of the last two slopes. ``None``
+    where there is no slope, no minimum, or no end after ``max_iter`` of them, or where a step goes
+    so far that x cannot have been near it.
+    """
+    before: tuple[float, float] | None = None
+    for _ in range(max_iter):
+        here = slope(x)
+        if here is None or not math.isfinite(here):
+            return None
+        if before is not None and before[0] != x:
+            curvature = (here - before[1]) / (x - before[0])
+        if not curvature > 0:
+            return None
+        if abs(here) <= _LAST_STEP * curvature:
+            return x
+        if abs(here) > _FARTHEST_POLISH * curvature:
+            return None
+        before = x, here
+        x -= here / curvature
+    return None
+
+
+def _meeting(here: _Point, there: _Point) -> float:
+    """A little beyond where two parabolas that fall towards each other meet; or midway."""
+    t = there.x - here.x
+    if here.gradient * t < 0 < there.gradient * t:
+        # Their difference as a polynomial in the distance from here.
+        constant = here.value - there.value + t * there.gradient - 0.5 * t * t * there.hessian
+        linear = here.gradient - there.gradient + t * there.hessian
+        roots = np.roots([0.5 * (here.hessian - there.hessian), linear, constant])
+        inside = [root.real for root in roots if root.imag == 0 and 0 < root.real / t < 1]
+        if len(inside) == 1:
+            return here.x + inside[0] + _BEYOND * (t - inside[0])
+    return here.x + 0.5 * t
+
+
+class GridPrices(Protocol):
+    """A criterion at values of mu."""
+
+    @property
+    def unit(self) -> float: ...
+
+    @property
+    def floor(self) -> float: ...
+
+    @property
+    def negligible(self) -> float: ...
+
+    def values(self, mus: Sequence[float]) -> np.ndarray: ...
+
+
+class Prices(GridPrices, Protocol):
+    """A criterion as a function of mu alone; see `Criterion`."""
+
+    @property
+    def smooth(self) -> bool: ...
+
+    def derivatives(self, log_mu: float) -> tuple[float, float, float]: ...
+
+
+@dataclass(frozen=True)
+class PathPrices:
+    """The prices of the models on one path."""
+
+    path: RidgePath
+    criterion: Criterion
+
+    @property
+    def unit(self) -> float:
+        return self.path.canonical.unit
+
+    @property
+    def floor(self) -> float:
+        return mu_floor(self.unit, self.path.canonical.weights)
+
+    @property
+    def smooth(self) -> bool:
+        return self.criterion.smooth
+
+    @property
+    def negligible(self) -> float:
+        return self.criterion.negligible
+
+    def values(self, mus: Sequence[float]) -> np.ndarray:
+        return self.criterion.values(self.path, mus)
+
+    def derivatives(self, log_mu: float) -> tuple[float, float, float]:
+        return self.criterion.derivatives(self.path, log_mu)
+
+
+@dataclass
+class GridSearch:
+    """The search over mu by its prices on a grid. A ``given`` mu is only priced."""
+
+    prices: GridPrices
+    given: float | None = None
+    mus: np.ndarray = field(init=False)
+    values: np.ndarray = field(init=False)
+    best: int = field(init=False)  # index of the smallest value, of the largest mu among equals
+
+    def __post_init__(self) -> None:
+        unit, self.floor = self.prices.unit, self.prices.floor
+        self.ceiling = _UPPER * unit
+        self.mus = self.values = np.empty(0)
+        self._price(mu_grid(unit, self.floor) if self.given is None else np.array([self.given]))
+        if self.given is None:
+            self._extend()
+
+    @property
+    def best_mu(self) -> float:
+        return float(self.mus[self.best])
+
+    @property
+    def value(self) -> float:
+        return float(self.values[self.best])
+
+    def largest_mu_within(self, share: float) -> float:
+        """The largest mu whose price is the least one but for this share of it."""
+        least = float(np.min(self.values))
+        return float(self.mus[np.flatnonzero(self.values <= least + share * abs(least))[-1]])
+
+    def _extend(self) -> None:
+        while self.best == 0 and self.mus[0] > self.floor:
+            more = self.mus[0] * 2.0 ** -np.arange(_EXTEND, 0, -1)
+            self._price(np.unique(np.maximum(more, self.floor)), before=True)
+        while self.best == len(self.mus) - 1 and self.mus[-1] < self.ceiling:
+            more = self.mus[-1] * 2.0 ** np.arange(1, _EXTEND + 1)
+            self._price(np.unique(np.minimum(more, self.ceiling)))
+
+    def _price(self, mus: np.ndarray, *, before: bool = False) -> None:
+        values = self.prices.values(list(mus))
+        order = (mus, self.mus) if before else (self.mus, mus)
+        prices = (values, self.values) if before else (self.values, values)
+        self.mus, self.values = np.concatenate(order), np.concatenate(prices)
+        bound = _tied(float(np.min(self.values)), self.prices.negligible)
+        self.best = int(np.flatnonzero(self.values <= bound)[-1])
+
+
+@dataclass
+class MuSearch(GridSearch):
+    """The search over mu by its prices: grid first, Newton on request."""
+
+    prices: Prices
+
+    def refine(self) -> tuple[float, float, Status]:
+        """The chosen mu, the criterion there, and the status."""
+        if self.given is not None:
+            return self.given, self.value, Status.GIVEN
+        j = self.best
+        if self.prices.smooth and self.value <= 2 * self.prices.negligible:
+            return self.best_mu, self.value, Status.NOISELESS
+        at_lower, at_upper = j == 0, j == len(self.mus) - 1
+        status = Status.INTERIOR if self.prices.smooth else Status.GRID_MINIMUM
+        if at_lower or at_upper:
+            status = Status.AT_LOWER_BOUND if at_lower else Status.AT_UPPER_BOUND
+        if not self.prices.smooth:
+            return self.best_mu, self.value, status
+        lower, upper = max(j - 1, 0), min(j + 1, len(self.mus) - 1)
+        log_mus = np.log(self.mus[lower : upper + 1])
+        x, value = newton(
+            self.prices.derivatives,
+            vertex(log_mus, self.values[lower : upper + 1], j - lower),
+            log_mus[0],
+            log_mus[-1],
+        )
+        if x == log_mus[j - lower] and (at_lower or at_upper):
+            return self.best_mu, self.value, status  # exactly the bound
+        return math.exp(x), value, Status.INTERIOR
+
+
+def vertex(x: np.ndarray, y: np.ndarray, best: int) -> float:
+    """Where the parabola through three points is smallest; the best point if there are two."""
+    if len(x) < 3:
+        return float(x[best])
+    left, right = (y[1] - y[0]) / (x[1] - x[0]), (y[2] - y[1]) / (x[2] - x[1])
+    curvature = (right - left) / (0.5 * (x[2] - x[0]))
+    middle = 0.5 * (x[1] + x[0]) - left / curvature if curvature > 0 else x[1]
+    return float(min(max(middle, x[0]), x[2]))
+
+
+def march(
+    price: Callable[[float, int], float],
+    reference: float,
+    step: float,
+    *,
+    negligible: float = 0.0,
+    baseline: float = sys.float_info.max,
+) -> tuple[float, Status | None]:
+    """Choose gamma by minimising the price over reference * step^j, j in half octaves.
+
+    Whole octaves are visited from wide (small gamma) to narrow until two in a row have risen a
+    tenth above the best, or one three tenths, going on past either end while the best is there;
+    then the half octaves beside it. Rises count only once a kernel has beaten ``baseline``, the
+    price of no kernel at all: on fine patterns every wide kernel is as good as none.
+
+    ``price(gamma, level)`` may be rough first, `PRICE_BLUR` for each level: widths that it cannot
+    tell from the best are priced again at the next level; the last one is exact. Prices that
+    differ by less than ``negligible`` are equal, and the widest kernel wins. Also returns the
+    status if the optimum is at the end of what is ever tried.
+    """
+    values: dict[int, float] = {}
+
+    def visit(j: int, level: int = 0) -> float:
+        values[j] = price(reference * step**j, level)
+        return values[j]
+
+    j, rises = _WIDE, 0
+    while j <= _NARROW or (j <= _FARTHEST and _best(values, negligible) == j - 2):
+        best = min(values.values(), default=math.inf)
+        rise = (visit(j) - best - negligible) / max(abs(best), sys.float_info.min)
+        found = best < baseline - _BEATEN * abs(baseline)
+        rises = rises + 1 if found and rise >= _RISE else 0
+        if rises == 2 or (found and rise >= _STEEP):
+            break
+        j += 2
+    j = _best(values, negligible)
+    while j == min(values) and j > -_FARTHEST:  # the widest kernel won: look at wider ones
+        visit(j - 2)
+        j = _best(values, negligible)
+    visit(j - 1)
+    visit(j + 1)
+    for level, blur in enumerate(PRICE_BLUR, start=1):
+        lowest = min(values.values())
+        bound = lowest + blur * abs(lowest) + negligible
+        values = {i: value for i, value in values.items() if value <= bound}
+        if len(values) > 1:
+            for i in list(values):
+                visit(i, level)
+    j = _best(values, negligible)
+    edges = {-_FARTHEST - 1: Status.AT_WIDEST, _FARTHEST + 1: Status.AT_NARROWEST}
+    return reference * step**j, edges.get(j)
+
+
+def _best(values: dict[int, float], negligible: float) -> int:
+    """Position of the smallest value, the widest kernel among equals."""
+    bound = _tied(min(values.values()), negligible)
+    return min(j for j, value in values.items() if value <= bound)
+
+
+def _tied(value: float, negligible: float) -> float:
+    """The largest value that rounding cannot tell from this one."""
+    return value + 1e-12 * abs(value) + negligible

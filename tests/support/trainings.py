@@ -1,0 +1,56 @@
+"""Small trainings for the tests of the report."""
+
+import numpy as np
+import oracles
+import pandas as pd
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fisherkit import (
+    BayesianFisherClassifier,
+    FisherCommitteeClassifier,
+    ForwardFisherClassifier,
+    KernelFisherClassifier,
+    SparseFisherClassifier,
+)
+from fisherkit.training.fitting import HeldOut, Training
+
+CLASSIFIERS = {
+    "fisher": KernelFisherClassifier(random_state=0),
+    "committee": FisherCommitteeClassifier(n_widths=3, random_state=0),
+    "sparse": SparseFisherClassifier(gamma=0.3, random_state=0),
+    "forward": ForwardFisherClassifier(gamma=0.3, random_state=0),
+    "bayes": BayesianFisherClassifier(ard=True, n_restarts=1, random_state=0),
+}
+NAMES = ("no", "yes", "perhaps", "never", "always")
+
+
+def table(n, n_classes, seed=0):
+    """Numbers, a category and labels."""
+    X, y = oracles.noisy_classes(n, n_classes, seed=seed)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    frame["colour"] = np.where(np.arange(n) % 3 == 0, "red", "blue")
+    return frame, np.array(NAMES)[y]
+
+
+def train(method="fisher", n=120, n_classes=2, *, X=None, y=None, held_out=True, **names):
+    """A training of the method, on a table made for it unless one is given."""
+    if X is None:
+        X, y = table(n, n_classes)
+    numbers = make_column_selector(dtype_include="number")
+    others = make_column_selector(dtype_exclude="number")
+    prepare = ColumnTransformer(
+        [
+            ("numbers", make_pipeline(StandardScaler()), numbers),
+            ("categories", OneHotEncoder(sparse_output=False), others),
+        ]
+    )
+    model = Pipeline([("prepare", prepare), ("classify", clone(CLASSIFIERS[method]))]).fit(X, y)
+    aside = None
+    if held_out:
+        part, labels = X[:40], y[:40].copy()
+        aside = HeldOut("rows set aside", labels, model.predict(part), model.predict_proba(part))
+    given = {"target": "answer", "source": "table.csv", "code": "model.fit(X, y)\n"} | names
+    return Training(model, X, y, method=method, held_out=aside, notes=(), seconds=0.1, **given)
