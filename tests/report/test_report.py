@@ -23,6 +23,7 @@ from fisherkit.report.left_out_scores import (
     wilson,
 )
 from fisherkit.report.page import describe, embedded, render
+from fisherkit.tuning import calibrate
 
 
 def blocks(page, kind):
@@ -262,3 +263,24 @@ def test_the_error_after_selection_is_not_called_too_low_where_it_is_not(above):
     page = str(blocks(describe(replace(done, held_out=held_out)), "cards"))
     assert "a little too low on average" in page and "optimistic" not in page
     assert ("above the held-out error is within what chance does" in page) is above
+
+
+def test_a_slope_that_a_bound_decided_is_said(caplog):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    training = train(X=X, y=rng.integers(2, size=60))
+    slope = training.model[-1].calibration_
+    assert slope.status is calibrate.Status.FLAT and slope.status.value in caplog.text
+    assert (
+        dict(blocks(describe(training), "facts")[0]["rows"])["Probabilities"] == slope.status.value
+    )
+    assert "Probabilities" not in dict(blocks(describe(train()), "facts")[0]["rows"])
+
+
+def test_members_whose_slope_a_bound_decided_are_said():
+    training = train("committee")
+    members = training.model[-1]._record.members
+    assert not members["bounded"][members["weight"] > 0].any()
+    members["bounded"][np.argmax(members["weight"])] = True
+    facts = dict(blocks(describe(training), "facts")[0]["rows"])
+    assert facts["Slope at a bound"].startswith("1 member, ")

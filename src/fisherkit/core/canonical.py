@@ -178,8 +178,7 @@ class Canonical:
         xp = arrays.namespace(Z)
         s = weights.root[:, None]
         Z = Z * s
-        with arrays.quiet_overflow():  # `trace_unit` says so
-            trace = float(xp.sum(Z * Z))
+        trace = float(xp.sum(Z * Z))
         unit = trace_unit(trace, weights.total)
         rounding = max(Z.shape) * arrays.eps(Z) * trace**0.5
         mean, first = None, 0
@@ -355,7 +354,6 @@ def trace_unit(trace: float, total: float) -> float:
     return unit if unit > _VANISHING else 1.0
 
 
-@arrays.quiet_overflow()
 def whiten(K: Array, weights: Weights, shift: float = 0.0) -> tuple[Array, float]:
     """s K s in place, and tr(G~)/n of the K that is ``shift`` larger."""
     xp = arrays.namespace(K)

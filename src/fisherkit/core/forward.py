@@ -184,7 +184,6 @@ def select_terms(
     return fit.path(fit.size if criterion == "err" else best)
 
 
-@np.errstate(over="ignore")  # an infinite signal gets the smallest ridge
 def update_ridge(path: ForwardPath, size: int, *, iterations: int = 10) -> ForwardPath:
     """The prefix with one lambda per term, from the evidence procedure; O(n size (size + k)).
 

@@ -195,7 +195,6 @@ class RidgePath:
             self.Y, form.weights, diag, BY, scatter, resolvent, coef[:, :, 0], intercept[:, 0]
         )
 
-    @arrays.quiet_overflow()
     def coefficients(self, mus: Sequence[float]) -> tuple[Array, Array]:
         """Coefficients of the centres (m, k, p) and biases (k, p) at p values of mu; O(n r k p)."""
         xp = arrays.namespace(self.Y)
@@ -314,7 +313,6 @@ def solve_left_out(B: Array, b: Array) -> Array:
         ) from error
 
 
-@arrays.quiet_overflow()
 def solve(
     K: Array, Y: Array, weights: Weights, *, bias: str, penalty: str, mu: float
 ) -> tuple[Ridge, float] | None:

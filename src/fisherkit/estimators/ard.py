@@ -43,8 +43,8 @@ def tune(model: Any, task: Task) -> tuple[Task, Tuned]:
     model._fitted_kernel = replace(kernel, theta=np.append(0.0, log_w))
     used = arrays.to_numpy(columns)
     gamma, relevances = np.zeros(raw.shape[1]), np.zeros(raw.shape[1])
-    with arrays.quiet_overflow():  # of features so small, gamma is infinite
-        gamma[used] = (np.exp(0.5 * log_w) / arrays.to_numpy(scale)) ** 2 / 2
+    # Of features so small that it overflows, gamma is infinite.
+    gamma[used] = (np.exp(0.5 * log_w) / arrays.to_numpy(scale)) ** 2 / 2
     varies = arrays.to_numpy(xp.max(kernel.features(raw), axis=0)) > 0
     relevances[used] = np.where(varies, np.exp(log_w), 0.0)
     model.gamma_, model.relevance_ = arrays.like(gamma, raw), arrays.like(relevances, raw)

@@ -112,7 +112,8 @@ class Task:
 def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit that fails or is interrupted leaves the estimator as it was: no half of a model.
 
-    It prints its progress if the estimator is ``verbose``.
+    It prints its progress if the estimator is ``verbose``. Numbers that overflow on the way end in
+    a criterion or a model that is not finite, and are refused there: NumPy need not warn first.
     """
 
     @wraps(fit)
@@ -120,7 +121,7 @@ def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
         before = dict(vars(self))
         verbose = validation.flag("verbose", self.verbose)
         try:
-            with progress.printed(verbose):
+            with progress.printed(verbose), arrays.quiet_overflow():
                 return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()

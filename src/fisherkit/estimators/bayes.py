@@ -28,6 +28,7 @@ from fisherkit.core import (
 from fisherkit.estimators.base import (
     KernelModel,
     float_dtypes,
+    require_finite_model,
     rows_have_numbers,
     split_rows,
     standardisation,
@@ -381,6 +382,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         else:
             moments = Projected.of(K_nm, K_mm, contrasts, indicator)
         ridge = self._ridge(K_nm, K_mm, sample)
+        require_finite_model(ridge.coef, ridge.intercept)
         self._posterior = Posterior.of(moments, contrasts)
         self.noise_precision_ = self._posterior.beta
         self.nugget_ = self._posterior.nugget

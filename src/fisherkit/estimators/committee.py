@@ -24,7 +24,14 @@ from fisherkit.core import (
     width_step,
 )
 from fisherkit.estimators import dask_committee, streaming, validation
-from fisherkit.estimators.base import PENALTIES, KernelModel, rows_have_numbers, split_rows, whole
+from fisherkit.estimators.base import (
+    PENALTIES,
+    KernelModel,
+    require_finite_model,
+    rows_have_numbers,
+    split_rows,
+    whole,
+)
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.rows import Plan, is_dask, read
 from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
@@ -347,6 +354,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.intercept_ = found.intercept[0] if flat else found.intercept
         self.dual_coef_, self.basis_indices_ = {}, {}
         for part in found.parts:
+            require_finite_model(part.coef, found.intercept)
             key = names[part.family], part.gamma
             self.dual_coef_[key] = part.coef[:, 0] if flat else part.coef.T
             self.basis_indices_[key] = arrays.indices(kept[part.centres], X)

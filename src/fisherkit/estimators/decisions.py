@@ -11,7 +11,7 @@ from fisherkit.core import Array, Residuals, arrays, coding
 from fisherkit.estimators import validation
 from fisherkit.inference import conformal
 from fisherkit.rows import is_dask, lazily
-from fisherkit.tuning import Slope, fit_slope, log, loo_decisions, probabilities
+from fisherkit.tuning import UNDECIDED, Slope, fit_slope, loo_decisions, mention, probabilities
 
 
 class DecisionMixin(ClassifierMixin):
@@ -20,8 +20,7 @@ class DecisionMixin(ClassifierMixin):
     def _set_calibration(self, slope: Slope) -> None:
         """From held-out decisions to probabilities; says where these did not decide the slope."""
         self.calibration_ = slope
-        if not slope.decided:
-            log.warning("%s: %s", type(self).__name__, slope.status.value)
+        mention(self, slope.status, UNDECIDED)
 
     def _slope_in_use(self) -> float:
         """From the decisions that users see to probabilities."""

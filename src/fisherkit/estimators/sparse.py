@@ -14,7 +14,13 @@ from sklearn.utils import check_random_state
 
 from fisherkit.core import Gram, forward, reference_width, width_step
 from fisherkit.estimators import validation
-from fisherkit.estimators.base import THRESHOLDS, KernelModel, split_rows, whole
+from fisherkit.estimators.base import (
+    THRESHOLDS,
+    KernelModel,
+    require_finite_model,
+    split_rows,
+    whole,
+)
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.sparse import Choice, Family, ForwardLearner, Labels, LqLearner, Sample, crossfit
 
@@ -141,6 +147,7 @@ class ExpansionMixin(ClassifierMixin):
         centres = candidates[family.terms[used]]
         order = np.argsort(sample.rows[centres])
         coef = family.coef[member][used][order]
+        require_finite_model(coef, family.intercept[member])
         flat = len(classes) == 2
         self.classes_ = classes
         self.gamma_ = choice.gamma

@@ -57,7 +57,6 @@ def solve_small(H: Array, C: Array, lam: float, A: Array, tol: float, square: fl
     return on[order], A[order]
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def descend_binary(H: Array, C: Array, lam: float, A: Array) -> Rows:
     """The lasso of one target on a support: what is left of it, and its coefficients.
 
@@ -111,7 +110,6 @@ def descend_binary(H: Array, C: Array, lam: float, A: Array) -> Rows:
     return left[keep], w[keep, None]
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def descend_group(H: Array, C: Array, lam: float, A: Array) -> Rows:
     """As `descend_binary`, for several targets: Newton steps that lower J."""
     left, HA, before, idle = np.arange(len(A)), H @ A, np.inf, 0

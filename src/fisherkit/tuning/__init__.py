@@ -3,6 +3,7 @@
 from fisherkit.tuning.calibrate import (
     LOG_ODDS,
     SLOPE_BOUNDS,
+    UNDECIDED,
     Slope,
     fit_slope,
     loo_decisions,
@@ -44,6 +45,7 @@ __all__ = [
     "LOG_ODDS",
     "PATH_DTYPE",
     "SLOPE_BOUNDS",
+    "UNDECIDED",
     "Climb",
     "Criterion",
     "Ending",

@@ -63,9 +63,10 @@ class Slope:
     @property
     def decided(self) -> bool:
         """Whether the decisions, and no bound or default, decided the slope."""
-        return self.status in (Status.INTERIOR, Status.LOG_ODDS)
+        return self.status not in UNDECIDED
 
 
+UNDECIDED = frozenset({Status.FLAT, Status.STEEP, Status.NOTHING_TO_FIT})
 LOG_ODDS = Slope(1.0, Status.LOG_ODDS)
 _NO_SLOPE = Slope(1.0, Status.NOTHING_TO_FIT)
 
@@ -136,7 +137,6 @@ def fit_slope(
     )
 
 
-@arrays.quiet_overflow()
 def slope_terms(a: float, decisions: Array, target: Array, share: Array) -> Array:
     """Log-loss of the rows at slope a, weighted, and its first two derivatives in a; (3,)."""
     xp = arrays.namespace(decisions)
