@@ -10,29 +10,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from fisherkit.datasets.fetch import OPENML, fetch_ida, fetch_uci
-from fisherkit.datasets.generators import (
-    make_bumpy,
-    make_overlap,
-    make_relevance,
-    make_ringnorm,
-    make_spiral,
-    make_torus,
-    make_twonorm,
-    make_waveform,
-)
 
-__all__ = [
-    "load_ida",
-    "load_uci",
-    "make_bumpy",
-    "make_overlap",
-    "make_relevance",
-    "make_ringnorm",
-    "make_spiral",
-    "make_torus",
-    "make_twonorm",
-    "make_waveform",
-]
+__all__ = ["load_ida", "load_uci"]
 
 # training rows of one realisation in the IDA benchmark
 _IDA_TRAINING_ROWS = {

@@ -11,23 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from fisherkit.core import arrays
 from fisherkit.plots.loo import (
-    AuditDisplay,
-    LearningCurveDisplay,
-    PermutationDisplay,
-    SetDisplay,
     axes,
 )
 from fisherkit.tuning import Selection
 
 __all__ = [
-    "AuditDisplay",
     "CommitteeDisplay",
-    "LearningCurveDisplay",
-    "PermutationDisplay",
     "ProjectionDisplay",
     "RegularizationPathDisplay",
     "RelevanceDisplay",
-    "SetDisplay",
     "SparsityPathDisplay",
 ]
 
