@@ -277,3 +277,8 @@ def test_lda_of_scores_without_spread_within_classes_tells_the_classes_apart():
     decisions = decisions_of(F, y)
     np.testing.assert_array_equal(np.argmax(decisions, axis=1), y)
     assert np.abs(decisions).max() < 1e7
+
+
+def test_residuals_that_rounding_hides_leave_no_lda_rule_and_say_so():
+    with pytest.raises(ValueError, match="penalised-LDA rule has no answer"):
+        Rule("lda", False).affine(np.full(3, 4.0), np.zeros((3, 3)))

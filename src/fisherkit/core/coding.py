@@ -151,7 +151,13 @@ def _lda(counts: Array, scatter: Array, *, balanced: bool) -> tuple[Array, Array
     kappa = xp.where(trace > 0, trace, xp.ones_like(trace)) / total
     absent = (1 - present)[..., None] * identity
     outer = n[..., :, None] * n[..., None, :]
-    inverse = xp.linalg.inv(E + absent + (kappa / total)[..., None] * outer)
+    try:
+        inverse = xp.linalg.inv(E + absent + (kappa / total)[..., None] * outer)
+    except (np.linalg.LinAlgError, RuntimeError) as error:  # the latter is PyTorch's
+        raise ValueError(
+            "The penalised-LDA rule has no answer: at this regularisation rounding hides how far "
+            "the scores are from the classes. Use a larger regularization, or multiclass='ovr'."
+        ) from error
     S = (inverse - 1 / (kappa * total)[..., None]) * pair
     diagonal = xp.sum(S * identity, axis=-1)
     safe = xp.where(n > 0, n, xp.ones_like(n))
