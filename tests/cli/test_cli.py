@@ -447,3 +447,17 @@ def test_the_python_of_the_readme_runs():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     exec(code, {})
+
+
+def test_a_loop_of_links_is_named_as_what_cannot_be_written(folder, model):
+    (folder / "one").symlink_to(folder / "two")
+    (folder / "two").symlink_to(folder / "one")
+    message = refused(2, "predict", model, folder / "new.csv", "-o", folder / "one")
+    assert "one: Too many levels of symbolic links" in message
+
+
+def test_labels_of_no_class_are_said(folder, model):
+    table = pd.read_csv(folder / "new.csv").assign(kind="moss")
+    table.to_csv(folder / "moss.csv", index=False)
+    said = done("predict", model, folder / "moss.csv", "-o", folder / "out.csv").stderr
+    assert f"{len(table)} rows have labels that are no class of the model (such as 'moss')" in said

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -46,8 +46,18 @@ def test_missing_cells_stay_missing():
 @given(PRINTABLE)
 def test_taking_the_mark_away_gives_the_text_again(text):
     cell = guarded(pd.DataFrame({"a": [text]}))["a"].iloc[0]
-    assert cell.removeprefix("'") == text if cell.startswith("'") else cell == text
+    unmarked = cell.removeprefix("'") if cell.startswith("'") else cell
+    written_out = re.search(r"\\([nrt]|[xuU][0-9a-f])", text)
+    assert (unmarked.replace("\\\\", "\\") if written_out else unmarked) == text
     assert not cell.lstrip().startswith(("=", "+", "-", "@"))
+
+
+@given(*2 * [st.text(st.sampled_from("\\nx07aU=\n\x07\x1b"), max_size=6)])
+@example("b\nc", "b\\nc")
+@example("\x07", "\\x07")
+def test_different_texts_have_different_cells(one, other):
+    cells = guarded(pd.DataFrame({"a": [one, other]}))["a"]
+    assert (cells[0] == cells[1]) == (one == other)
 
 
 @given(st.lists(PRINTABLE))

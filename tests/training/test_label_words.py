@@ -179,3 +179,34 @@ def test_a_target_of_very_many_numbers_is_looked_at_in_no_time(tmp_path):
     start = perf_counter()
     assert LabelWords.of(file, "y") == LabelWords()
     assert perf_counter() - start < 10  # group by group it was minutes
+
+
+def test_labels_beyond_double_precision_are_taken_as_they_are_written(read):
+    data = read(["1e20", "2e20", "1"] * 20)
+    assert sorted(set(data.y)) == ["1", "1e20", "2e20"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_large_labels_beside_missing_ones_keep_their_digits(kind, ending, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    big = 2**60
+    y = pa.array([big, big + 1, 5, None] * 15, getattr(pa, kind)())
+    a = pa.array(np.random.RandomState(0).normal(size=60))
+    write = parquet.write_table if ending == "parquet" else feather.write_feather
+    write(pa.table({"a": a, "b": a, "y": y}), str(path := tmp_path / f"t.{ending}"))
+    (tmp_path / "mapped").mkdir()
+    for data in (read_data(path, "y"), map_data(tmp_path / "mapped", path, "y")):
+        assert sorted(set(data.y)) == [str(big), str(big + 1), "5"]
+
+
+def test_floats_that_no_double_tells_apart_are_no_labels_unless_as_text(tmp_path):
+    pytest.importorskip("pyarrow")
+    a = np.random.RandomState(0).normal(size=60)
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": a, "b": -a, "y": [1e20, 2e20, 1.0] * 20}).to_parquet(path)
+    with pytest.raises(TableError, match=r"labels of up to 2e\+20.*--text 'y'"):
+        read_data(path, "y")
+    assert len(set(read_data(path, "y", text=("y",)).y)) == 3

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -415,7 +416,7 @@ def _check_outputs(inputs: tuple[Path | None, ...], *outputs: Path | None) -> No
 def _same_file(path: Path, other: Path) -> bool:
     if path.exists() and other.exists():
         return path.samefile(other)
-    return path.resolve() == other.resolve()
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 app.command()(reproduce)

@@ -59,7 +59,7 @@ class ColumnarFile:
             values = part.iloc[:, position]
             if not pd.api.types.is_integer_dtype(values.dtype):
                 break
-            found = found.add(values.astype(str).value_counts(), fill_value=0)
+            found = found.add(values.dropna().astype(str).value_counts(), fill_value=0)
         return found.astype("int64")
 
 
@@ -68,7 +68,10 @@ def _column(values: pd.Series, *, text: bool) -> pd.Series:
         return values
     if text or pd.api.types.is_bool_dtype(values.dtype) or not is_number(values):
         return as_text(values)
-    return values.astype("float64") if values.isna().any() else values
+    if values.isna().any():
+        return values.astype("float64")
+    whole = values.dtype in (pd.Int64Dtype(), pd.UInt64Dtype())
+    return values.astype(values.dtype.numpy_dtype) if whole else values
 
 
 def _outline(path: Path, ending: str) -> tuple[list[str], int]:
@@ -86,7 +89,7 @@ def _batches(path: Path, ending: str, rows: int | None) -> Iterator[pd.DataFrame
     """Frames of at most so many rows; ``None`` is all at once."""
     with _opened(path, ending) as file:
         if rows is None:
-            yield (file.read() if ending == ".parquet" else file.read_all()).to_pandas()
+            yield _pandas(file.read() if ending == ".parquet" else file.read_all())
         elif ending == ".parquet":
             for batch in file.iter_batches(batch_size=rows):
                 yield _frame(batch)
@@ -100,7 +103,15 @@ def _batches(path: Path, ending: str, rows: int | None) -> Iterator[pd.DataFrame
 def _frame(batch: Any) -> pd.DataFrame:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    return pa.Table.from_batches([batch]).to_pandas()
+    return _pandas(pa.Table.from_batches([batch]))
+
+
+def _pandas(table: Any) -> pd.DataFrame:
+    """A frame in which large whole numbers keep all digits beside missing values, too."""
+    import pyarrow as pa
+
+    whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+    return table.to_pandas(types_mapper=whole.get)
 
 
 @contextmanager

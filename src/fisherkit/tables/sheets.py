@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,8 @@ from fisherkit.terminal import printable
 
 # What makes a formula of a cell, also in the full width of East Asian scripts; and the mark itself.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
+
+_WRITTEN_OUT = re.compile(r"\\([nrt]|[xuU][0-9a-f])")  # as `printable` writes control characters
 
 
 def joined(labels: Iterable[str]) -> str:
@@ -47,8 +50,12 @@ def guarded(table: pd.DataFrame) -> pd.DataFrame:
 def _cell(value: Any) -> str:
     """A text that no spreadsheet takes for a formula: with an apostrophe, where it would be one.
 
-    Control characters, which include tabs and line ends, are written out. A text that begins with
-    an apostrophe gets another, so that taking away the first one gives the text again.
+    Control characters, which include tabs and line ends, are written out; backslashes are doubled
+    in a text that has both, or where one of them would read as such. A text that begins with an
+    apostrophe gets another, so that taking away the first one gives the text again.
     """
-    words = printable(value)
+    text = str(value)
+    words = printable(text)
+    if "\\" in text and (words != text or _WRITTEN_OUT.search(text)):
+        words = printable(text.replace("\\", "\\\\"))
     return f"'{words}" if words.lstrip().startswith(_FORMULA) else words

@@ -24,7 +24,7 @@ from fisherkit.columns import (
 from fisherkit.tables import TableFile, date_columns, open_table, refuse_extreme, stray_text
 from fisherkit.terminal import counted
 from fisherkit.training import code
-from fisherkit.training.label_words import LabelWords
+from fisherkit.training.label_words import EXACT, LabelWords
 
 EXAMPLE = "breast cancer (embedded example)"
 EXAMPLE_TARGET = "diagnosis"
@@ -34,7 +34,6 @@ _UNNAMED = ("column 1", "Unnamed: 0")  # what a saved index of pandas is called
 _MANY_NUMBERS = 20  # of a target, from which a note asks whether they are classes
 _FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
 _IMBALANCED = 0.1
-_EXACT = 2**53  # from which whole numbers may be others in double precision
 _OWN_TEXT = "every row has a text of its own, as identifiers do"
 _NOTES = 3  # columns left out for one reason that have a note each
 
@@ -186,6 +185,12 @@ def _labels(values: pd.Series, path: Any, words: LabelWords) -> tuple[np.ndarray
         raise TableError(f"{path}: no row has a value in column {values.name!r}{missing}.")
     if not is_number(values):
         y, conversion = values.to_numpy(dtype=str), ".to_numpy(dtype=str)"
+    elif pd.api.types.is_float_dtype(values.dtype) and values.abs().max() > EXACT:
+        raise TableError(
+            f"{path}: column {values.name!r} has labels of up to {values.abs().max():g}, where "
+            f"double precision cannot tell all whole numbers apart; --text {values.name!r} takes "
+            "them as they are written."
+        )
     elif pd.api.types.is_float_dtype(values.dtype) and (values % 1 == 0).all():
         y, conversion = values.to_numpy(dtype=np.int64), '.to_numpy(dtype="int64")'
     else:
@@ -274,7 +279,7 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> dict[str, tuple[st
 
 def _constant(name: Any, value: Any) -> str:
     """What is said of a column of one number; of large ones only the first digits are known."""
-    if abs(value) < _EXACT:
+    if abs(value) < EXACT:
         return f"its value is always {value}"
     return (
         f"its numbers are all {value:.15e} in the 16 digits that are computed with (--text "

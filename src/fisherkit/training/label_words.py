@@ -26,7 +26,7 @@ MISSING_WORDS = frozenset(
 
 _WHOLE = r"[-+]?\d+"
 _LEADING_ZEROS = r"[-+]?0\d+"
-_EXACT = 2**53  # up to which every whole number is a double
+EXACT = 2**53  # up to which every whole number is a double
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class LabelWords:
         text, notes = False, tuple[str, ...]()
         if len(words) and numbers.notna().all():
             zeros, large = words.str.fullmatch(_LEADING_ZEROS), _large(words)
+            large |= numbers.abs() > EXACT  # 1e20
             text = bool((zeros | large).any())
             twice = numbers[numbers.duplicated()]
             if len(twice):
@@ -64,7 +65,7 @@ class LabelWords:
 
 def _large(words: pd.Series) -> pd.Series:
     whole = words.str.fullmatch(_WHOLE)
-    return whole & words.where(whole, "0").map(lambda word: abs(int(word)) > _EXACT)
+    return whole & words.where(whole, "0").map(lambda word: abs(int(word)) > EXACT)
 
 
 def _one_number(target: str, alike: list[str], *, text: bool) -> str:

@@ -64,6 +64,7 @@ class Predictions:
     errors_seen: Errors = field(default_factory=Errors)
     errors_new: Errors = field(default_factory=Errors)
     unseen: dict[str, tuple[int, str]] = field(default_factory=dict)
+    strange: tuple[int, str] = (0, "")
 
     def __post_init__(self) -> None:
         model = self.file.model
@@ -92,7 +93,9 @@ class Predictions:
             self.rows_seen += int(seen.sum())
             if target in part.columns:
                 truth = part[target].notna().to_numpy()
-                wrong = answers["predicted"][truth] != labels(self.file, part[truth])
+                given = labels(self.file, part[truth])
+                self._see_labels(given)
+                wrong = answers["predicted"][truth] != given
                 self.errors.add(wrong)
                 self.errors_seen.add(wrong[seen[truth]])
                 self.errors_new.add(wrong[(told & ~seen)[truth]])
@@ -105,12 +108,25 @@ class Predictions:
         for name, (count, example) in self.unseen.items():
             some = "1 row has a value" if count == 1 else f"{count} rows have values"
             found.append(f"{some} of {name!r} that training has not seen, such as {example!r}")
+        if self.strange[0]:
+            count, example = self.strange
+            some = (
+                "1 row has a label that is" if count == 1 else f"{count} rows have labels that are"
+            )
+            such = repr(example) if count == 1 else f"such as {example!r}"
+            found.append(f"{some} no class of the model ({such}); they count as errors")
         if self.errors.rows:
             found.append(f"error on {self.rows.path}: {self.errors} with a label{self._split()}")
         elif 2 * self.rows_seen > self.rows_read:
             some = f"{self.rows_seen} of {counted(self.rows_read, 'row')}"
             found.append(f"{some} equal rows of the training; the model is surer of those")
         return found
+
+    def _see_labels(self, given: np.ndarray) -> None:
+        """Count the labels that are no class of the model."""
+        strange = given[~np.isin(given, self.file.model.classes_)]
+        if len(strange):
+            self.strange = self.strange[0] + len(strange), self.strange[1] or str(strange[0])
 
     def _split(self) -> str:
         """What the error means, where rows equal rows of the training."""
