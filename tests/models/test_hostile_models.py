@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -16,7 +17,10 @@ from sklearn.svm import SVC
 
 from fisherkit import KernelFisherClassifier
 from fisherkit.models import archives
+from fisherkit.models.checks import check_model
 from fisherkit.models.files import METADATA, ModelFileError, load, read_metadata, save
+from fisherkit.tables import Column
+from fisherkit.training import read_data, train
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 SCHEMA = "schema.json"
@@ -331,3 +335,18 @@ def test_very_many_words_are_saved_so_that_they_open(path, model):
     words = [f"{k % 97:02d}" for k in range(600_000)]
     save(model, path, extra={"words": words})
     assert load(path).extra["words"] == words
+
+
+def test_an_encoder_that_fails_at_a_level_it_knows_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    towns = np.array(["Bonn", "Mainz"] * 49 + ["Trier", "Worms"])
+    table = pd.DataFrame({"x": rng.normal(size=100), "town": towns, "y": ["a", "b"] * 50})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = train(read_data(tmp_path / "t.csv", "y"), held_out="none")
+    about = {"columns": [vars(column) for column in Column.all_of(done.X)]}
+    check_model(done.model, about, 10**6)
+    encoder = done.model["prepare"].named_transformers_["text"][-1]
+    assert encoder._default_to_infrequent_mappings[0] is not None
+    encoder._default_to_infrequent_mappings = [np.zeros(1, dtype=int)]
+    with pytest.raises(ModelFileError, match="does not answer"):
+        check_model(done.model, about, 10**6)

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from fisherkit.models.archives import ModelFileError
 
 _SETS_TRIED = 500  # training rows up to which label sets cost little
+_LEVELS_TRIED = 1 << 18  # cells
 _ROWS_TRIED = 16  # about
 # Preparations that must have an answer for a row of zeros.
 _NUMERIC = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "PCA")
@@ -126,6 +127,7 @@ def _check_model(model: Any, about: dict[str, Any], size: int) -> None:
     _ask(last, _known_rows(last, _features(last, size)))
     if "columns" in about:
         _ask(model, _rows(about["columns"]))
+        _try_levels(model, about["columns"])
     elif len(steps) > 1 and all(type(step).__name__ in _NUMERIC for step in steps[:-1]):
         _ask(model, np.zeros((2, _features(steps[0], size))))
 
@@ -166,6 +168,19 @@ def _known_rows(model: Any, features: int) -> np.ndarray:
         if isinstance(centres, np.ndarray) and centres.ndim == 2 and len(centres):
             return centres[:: max(1, len(centres) // _ROWS_TRIED)]
     return np.zeros((2, features))
+
+
+def _try_levels(model: Any, columns: list[dict[str, Any]]) -> None:
+    """Encode every text that the training saw, up to some hundred thousand cells."""
+    texts = model["prepare"].named_transformers_.get("text")
+    if texts is None:
+        return
+    levels = texts[-1].categories_
+    most = max(1, min(max(map(len, levels)), _LEVELS_TRIED // len(columns)))
+    table = pd.concat([_rows(columns).iloc[:1]] * most, ignore_index=True)
+    for name, known in zip(texts.feature_names_in_, levels, strict=True):
+        table[name] = np.resize(known, most)
+    _ask(model, table)
 
 
 def _rows(columns: list[dict[str, Any]]) -> pd.DataFrame:
