@@ -8,6 +8,7 @@ from fisherkit.inspection.left_out import (
     left_out_logits,
     left_out_path,
 )
+from fisherkit.inspection.searches import size_curve, width_curves
 from fisherkit.inspection.streamed import streamed_path
 
 __all__ = [
@@ -20,5 +21,7 @@ __all__ = [
     "left_out_path",
     "metric_name",
     "missing",
+    "size_curve",
     "streamed_path",
+    "width_curves",
 ]

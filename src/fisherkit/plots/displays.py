@@ -1,19 +1,24 @@
-"""Pictures of fitted models; those of left-out rows are in `fisherkit.plots.loo`."""
+"""Pictures of fitted models; pictures of left-out rows are in `fisherkit.plots.loo`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from fisherkit.core import arrays
-from fisherkit.plots.loo import (
-    axes,
-)
+from fisherkit.inspection import size_curve, width_curves
+from fisherkit.plots.base import Display, fitted
 from fisherkit.tuning import Selection
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from matplotlib.lines import Line2D
 
 __all__ = [
     "CommitteeDisplay",
@@ -26,7 +31,8 @@ __all__ = [
 MARKERS = "os^DvP*X"  # classes differ in shape as well as in colour
 
 
-class RegularizationPathDisplay:
+@dataclass(eq=False, repr=False)
+class RegularizationPathDisplay(Display):
     """The search behind a model: the criterion against mu, one curve for each kernel width.
 
     Parameters
@@ -51,13 +57,14 @@ class RegularizationPathDisplay:
     'regularisation $\\\\mu$ (in units of tr G / n)'
     """
 
-    def __init__(self, selection: Selection):
-        self.selection = selection
+    selection: Selection
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> RegularizationPathDisplay:
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, ax: Axes | None = None
+    ) -> RegularizationPathDisplay:
         """Draw the search of a fitted estimator, or of the last step of a pipeline."""
-        model = _fitted(estimator)
+        model = fitted(estimator)
         if not hasattr(model, "selection_"):
             raise ValueError(
                 f"{type(model).__name__} has no path over mu; KernelFisherClassifier and "
@@ -65,52 +72,36 @@ class RegularizationPathDisplay:
             )
         return cls(model.selection_).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> RegularizationPathDisplay:
-        """Draw on ``ax``, or on a new figure."""
+    def _draw(self, ax: Axes) -> None:
         import matplotlib.pyplot as plt
         from matplotlib.colors import LogNorm
 
-        ax = axes(ax)
         selection = self.selection
-        path = selection.path
-        widths = np.unique(path["gamma"][np.isfinite(path["gamma"])])
+        curves = width_curves(selection)
         colours, norm = plt.get_cmap("viridis"), None
-        if len(widths) > 1:
-            norm = LogNorm(widths[0], widths[-1])
-        self.lines_ = []
-        for gamma in widths if len(widths) else [np.nan]:
-            curve = path[np.isnan(path["gamma"]) if np.isnan(gamma) else path["gamma"] == gamma]
-            # A width may have been priced more than once: the last price is the most exact.
-            last = {mu: value for mu, value in zip(curve["mu"], curve["value"], strict=True)}
-            mu = np.array(sorted(last))
-            colour = colours(norm(gamma) if norm is not None else 0.4)
-            self.lines_ += ax.plot(
-                mu / selection.unit, [last[m] for m in mu], color=colour, lw=1.4, alpha=0.9
-            )
-        ax.plot(
-            selection.mu / selection.unit,
-            selection.value,
-            "o",
-            color="tab:red",
-            ms=8,
-            zorder=3,
-            label=f"chosen: {selection.value:.4g} at $\\mu$ = {selection.mu:.3g}",
-        )
+        if len(curves) > 1:
+            norm = LogNorm(curves[0].gamma, curves[-1].gamma)
+        self.lines_: list[Line2D] = []
+        for curve in curves:
+            colour = colours(norm(curve.gamma) if norm is not None else 0.4)
+            self.lines_ += ax.plot(curve.relative, curve.values, color=colour, lw=1.4, alpha=0.9)
+        chosen = f"chosen: {selection.value:.4g} at $\\mu$ = {selection.mu:.3g}"
+        _mark(ax, selection.mu / selection.unit, selection.value, chosen)
         ax.set_xscale("log")
         if selection.value > 0:
-            finite = path["value"][np.isfinite(path["value"])]
-            ax.set_ylim(selection.value * 0.9, min(finite.max() * 1.05, 4 * selection.value))
+            values = selection.path["value"]
+            highest = float(np.max(values[np.isfinite(values)]))
+            ax.set_ylim(selection.value * 0.9, min(highest * 1.05, 4 * selection.value))
         ax.set_xlabel("regularisation $\\mu$ (in units of tr G / n)")
-        ax.set_ylabel(f"held-out {selection.criterion}")
+        ax.set_ylabel(f"leave-one-out {selection.criterion}")
         ax.legend(frameon=False, loc="upper left")
         if norm is not None:
             scale = plt.cm.ScalarMappable(norm=norm, cmap=colours)
             ax.figure.colorbar(scale, ax=ax, label="kernel coefficient $\\gamma$")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
-class SparsityPathDisplay:
+@dataclass(eq=False, repr=False)
+class SparsityPathDisplay(Display):
     """Error against the number of terms of a sparse classifier, at the kernel width chosen.
 
     Cross-validated errors with a band of one standard error; every fold selects its own terms. For
@@ -143,34 +134,26 @@ class SparsityPathDisplay:
     'kernels retained'
     """
 
-    def __init__(
-        self, path: np.ndarray, n_terms: int, cv_error: float, growth: np.ndarray | None = None
-    ):
-        self.path = path
-        self.n_terms = n_terms
-        self.cv_error = cv_error
-        self.growth = growth
+    path: np.ndarray
+    n_terms: int
+    cv_error: float
+    growth: np.ndarray | None = None
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> SparsityPathDisplay:
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, ax: Axes | None = None
+    ) -> SparsityPathDisplay:
         """Draw the path of a fitted sparse classifier, or of the last step of a pipeline."""
-        model = _fitted(estimator)
+        model = fitted(estimator)
         if not hasattr(model, "n_terms_"):
             raise ValueError(
                 f"{type(model).__name__} has no path over sizes; SparseFisherClassifier and "
                 "ForwardFisherClassifier have."
             )
-        path = model.path_
-        if "stopped" in path.dtype.names:
-            path = path[~path["stopped"]]
-        if model.gamma_ is not None:
-            path = path[path["gamma"] == model.gamma_]
         growth = getattr(model, "growth_", None)
-        return cls(path, model.n_terms_, model.cv_error_, growth).plot(ax=ax)
+        return cls(size_curve(model), model.n_terms_, model.cv_error_, growth).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> SparsityPathDisplay:
-        """Draw on ``ax``, or on a new figure."""
-        ax = axes(ax)
+    def _draw(self, ax: Axes) -> None:
         path = self.path[np.argsort(self.path["n_terms"], kind="stable")]
         percent, spread = 100 * path["cv_error"], 100 * path["cv_se"]
         ax.fill_between(
@@ -185,25 +168,17 @@ class SparsityPathDisplay:
                 color="tab:grey",
                 label="leave-one-out, conditional on the selection",
             )
-        ax.plot(
-            self.n_terms,
-            100 * self.cv_error,
-            "o",
-            color="tab:red",
-            ms=8,
-            zorder=3,
-            label=f"chosen: {self.n_terms} terms, {100 * self.cv_error:.3g} %",
-        )
+        chosen = f"chosen: {self.n_terms} terms, {100 * self.cv_error:.3g} %"
+        _mark(ax, self.n_terms, 100 * self.cv_error, chosen)
         ax.set_xlim(left=0)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("kernels retained")
         ax.set_ylabel("error (%)")
         ax.legend(frameon=False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
-class RelevanceDisplay:
+@dataclass(eq=False, repr=False)
+class RelevanceDisplay(Display):
     """The relevance of each feature, largest on top, on a logarithmic axis.
 
     Parameters
@@ -230,20 +205,19 @@ class RelevanceDisplay:
     'x0'
     """
 
-    def __init__(self, relevance: np.ndarray, names: Sequence[str]):
-        self.relevance = relevance
-        self.names = names
+    relevance: np.ndarray
+    names: Sequence[str]
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, max_features: int = 20, ax: Any = None
+        cls, estimator: BaseEstimator, *, max_features: int = 20, ax: Axes | None = None
     ) -> RelevanceDisplay:
         """Draw the relevances of a fitted estimator, or of the last step of a pipeline.
 
         Names are those of the features of the step itself: a pipeline with pandas output keeps
         them.
         """
-        model = _fitted(estimator)
+        model = fitted(estimator)
         relevance = getattr(model, "relevance_", None)
         if relevance is None:
             raise ValueError(
@@ -255,11 +229,11 @@ class RelevanceDisplay:
             names = [f"x{j}" for j in range(len(relevance))]
         return cls(arrays.to_numpy(relevance), names).plot(max_features=max_features, ax=ax)
 
-    def plot(self, *, max_features: int = 20, ax: Any = None) -> RelevanceDisplay:
-        """Draw the ``max_features`` most relevant on ``ax``, or on a new figure."""
+    def plot(self, *, max_features: int = 20, ax: Axes | None = None) -> RelevanceDisplay:
+        """Draw the ``max_features`` most relevant features on ``ax``, or on a new figure."""
         order = np.argsort(-self.relevance, kind="stable")[:max_features][::-1]
         values = self.relevance[order]
-        ax = axes(ax, height=1.2 + 0.26 * len(order))
+        ax = self._axes(ax, height=1.2 + 0.26 * len(order))
         largest = max(float(np.max(values)), np.finfo(float).tiny)
         shown = np.maximum(values, 1e-6 * largest)  # what is smaller is nothing
         rows = np.arange(len(order))
@@ -275,11 +249,11 @@ class RelevanceDisplay:
             ax.text(0.98, 0.02, note, ha="right", va="bottom", transform=ax.transAxes, fontsize=9)
         ax.set_xlabel("relevance: (standard deviation / length scale)$^2$")
         ax.grid(axis="x", alpha=0.3)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-class ProjectionDisplay:
+@dataclass(eq=False, repr=False)
+class ProjectionDisplay(Display):
     """Rows on the discriminant, class by class.
 
     Two classes: a histogram of the projections on the one axis there is. More: a scatter of the
@@ -308,13 +282,14 @@ class ProjectionDisplay:
     'discriminant coordinate 2'
     """
 
-    def __init__(self, projections: np.ndarray, y: np.ndarray, classes: Any):
-        self.projections = projections
-        self.y = y
-        self.classes = classes
+    projections: np.ndarray
+    y: np.ndarray
+    classes: np.ndarray
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> ProjectionDisplay:
+    def from_estimator(
+        cls, estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, ax: Axes | None = None
+    ) -> ProjectionDisplay:
         """Project X with a fitted classifier (or pipeline), and draw.
 
         Rows that the classifier was fitted to look better separated than new ones: give it rows
@@ -327,7 +302,7 @@ class ProjectionDisplay:
             projections = estimator.decision_function(X)
         else:
             raise ValueError(
-                f"{type(_fitted(estimator)).__name__} has no discriminant coordinates, which "
+                f"{type(fitted(estimator)).__name__} has no discriminant coordinates, which "
                 f"{len(estimator.classes_)} classes need; KernelFisherClassifier and "
                 "BayesianFisherClassifier have."
             )
@@ -335,20 +310,23 @@ class ProjectionDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y: Any, projections: Any, *, classes: Any = None, ax: Any = None
+        cls,
+        y: ArrayLike,
+        projections: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        ax: Axes | None = None,
     ) -> ProjectionDisplay:
         """Draw ``projections`` (n,) or (n, n_axes) of rows labelled y."""
         labels, values = arrays.to_numpy(y), arrays.to_numpy(projections)
         names = np.unique(labels) if classes is None else arrays.to_numpy(classes)
         return cls(values.reshape(len(labels), -1), labels, names).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> ProjectionDisplay:
-        """Draw on ``ax``, or on a new figure."""
+    def _draw(self, ax: Axes) -> None:
         import matplotlib.pyplot as plt
 
-        ax = axes(ax)
         colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.85, len(self.classes)))
-        bins = np.histogram_bin_edges(self.projections[:, 0], bins=40)
+        bins = np.histogram_bin_edges(self.projections[:, 0], bins=40).tolist()
         for number, (name, colour) in enumerate(zip(self.classes, colours, strict=True)):
             rows = self.projections[self.y == name]
             if rows.shape[1] == 1:
@@ -367,10 +345,9 @@ class ProjectionDisplay:
             ax.set_xlabel("discriminant coordinate 1")
             ax.set_ylabel("discriminant coordinate 2")
         ax.legend(frameon=False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
+@dataclass(eq=False, repr=False)
 class CommitteeDisplay:
     """The weight of each member over kernel width and mu, one panel for each kernel family.
 
@@ -397,42 +374,42 @@ class CommitteeDisplay:
     ['rbf', 'laplacian']
     """
 
-    def __init__(self, members: np.ndarray):
-        self.members = members
+    members: np.ndarray
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> CommitteeDisplay:
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, ax: Axes | Sequence[Axes] | None = None
+    ) -> CommitteeDisplay:
         """Draw the members of a fitted committee, or of the last step of a pipeline."""
-        return cls(_fitted(estimator).members_).plot(ax=ax)
+        return cls(fitted(estimator).members_).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> CommitteeDisplay:
+    def plot(self, *, ax: Axes | Sequence[Axes] | None = None) -> CommitteeDisplay:
         """Draw on the array of axes ``ax``, one for each kernel, or on a new figure."""
         import matplotlib.pyplot as plt
 
         names = list(dict.fromkeys(self.members["kernel"].tolist()))
         if ax is None:
-            _, ax = plt.subplots(
-                1, len(names), figsize=(1 + 3.2 * len(names), 4), layout="constrained", sharey=True
-            )
-        self.axes_ = list(np.ravel(ax))
+            size = (1 + 3.2 * len(names), 4)
+            _, ax = plt.subplots(1, len(names), figsize=size, layout="constrained", sharey=True)
+        self.axes_: list[Axes] = np.ravel(np.asarray(ax, dtype=object)).tolist()
         if len(self.axes_) != len(names):
             raise ValueError(
                 f"ax has {len(self.axes_)} entries for {len(names)} kernels: {', '.join(names)}."
             )
         best = self.members[np.argmin(self.members["loo_log_loss"])]
         percent = 100 * self.members["weight"]
-        self.meshes_ = []
-        for ax, name in zip(self.axes_, names, strict=True):
-            own = self.members["kernel"] == name
+        self.meshes_: list[QuadMesh] = []
+        for panel, name in zip(self.axes_, names, strict=True):
+            family = self.members["kernel"] == name
             # Kernels without a width have one column.
             widths, column = np.unique(
-                np.nan_to_num(self.members["width"][own], nan=1.0), return_inverse=True
+                np.nan_to_num(self.members["width"][family], nan=1.0), return_inverse=True
             )
             relative = np.log2(self.members["mu"] / self.members["unit"])
-            rows, row = np.unique(np.round(relative[own], 6), return_inverse=True)
+            rows, row = np.unique(np.round(relative[family], 6), return_inverse=True)
             grid = np.zeros((len(rows), len(widths)))
-            grid[row, column] = percent[own]
-            mesh = ax.pcolormesh(
+            grid[row, column] = percent[family]
+            mesh = panel.pcolormesh(
                 np.arange(len(widths)),
                 2.0**rows,
                 grid,
@@ -443,24 +420,21 @@ class CommitteeDisplay:
             self.meshes_.append(mesh)
             if name == best["kernel"]:
                 where = np.searchsorted(widths, best["width"]) if np.isfinite(best["width"]) else 0
-                ax.plot(
+                panel.plot(
                     where, best["mu"] / best["unit"], "o", mfc="none", mec="tab:cyan", ms=9, mew=2
                 )
-            ax.set_yscale("log", base=2)
-            has_width = bool(np.all(np.isfinite(self.members["width"][own])))
+            panel.set_yscale("log", base=2)
+            has_width = bool(np.all(np.isfinite(self.members["width"][family])))
             labels = [f"{w:.3g}" for w in widths] if has_width else ["none"]
-            ax.set_xticks(np.arange(len(widths)), labels, rotation=45)
-            ax.set_xlabel("kernel width")
-            ax.set_title(name)
+            panel.set_xticks(np.arange(len(widths)), labels, rotation=45)
+            panel.set_xlabel("kernel width")
+            panel.set_title(name)
         self.axes_[0].set_ylabel("regularisation $\\mu$ (in units of tr G / n)")
         self.figure_ = self.axes_[0].figure
         self.figure_.colorbar(self.meshes_[-1], ax=self.axes_, label="weight of the member (%)")
         return self
 
 
-def _fitted(estimator: Any) -> Any:
-    """The fitted estimator, or the last step of a pipeline."""
-    if isinstance(estimator, Pipeline):
-        estimator = estimator[-1]
-    check_is_fitted(estimator)
-    return estimator
+def _mark(ax: Axes, x: float, y: float, label: str) -> None:
+    """A red dot where the model in use is."""
+    ax.plot(x, y, "o", color="tab:red", ms=8, zorder=3, label=label)

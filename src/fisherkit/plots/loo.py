@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from fisherkit.core import arrays
 from fisherkit.inspection import audit
 from fisherkit.model_selection import learning_curve, permutation_test_score
+from fisherkit.plots.base import Display
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 
-def axes(ax: Any, height: float = 4.5) -> Any:
-    """``ax``, or that of a new figure."""
-    import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(7, height), layout="constrained")
-    return ax
-
-
-class PermutationDisplay:
+@dataclass(eq=False, repr=False)
+class PermutationDisplay(Display):
     """The scores of permuted labels, and the score of the true ones beside them.
 
     Parameters
@@ -48,17 +48,20 @@ class PermutationDisplay:
     'permutations'
     """
 
-    def __init__(
-        self, score: float, permutation_scores: np.ndarray, pvalue: float, name: str = "score"
-    ):
-        self.score = score
-        self.permutation_scores = permutation_scores
-        self.pvalue = pvalue
-        self.name = name
+    score: float
+    permutation_scores: np.ndarray
+    pvalue: float
+    name: str = "score"
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **options: Any
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ax: Axes | None = None,
+        **options: Any,
     ) -> PermutationDisplay:
         """Run the test with the ``options`` of `permutation_test_score`, and draw it."""
         score, permuted, pvalue = permutation_test_score(estimator, X, y, **options)
@@ -72,25 +75,22 @@ class PermutationDisplay:
         pvalue: float,
         *,
         name: str = "score",
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> PermutationDisplay:
         """Draw the results of a test that has been run."""
         return cls(score, permutation_scores, pvalue, name).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> PermutationDisplay:
-        """Draw on ``ax``, or on a new figure."""
-        ax = axes(ax)
+    def _draw(self, ax: Axes) -> None:
         ax.hist(self.permutation_scores, bins=30, color="tab:blue", alpha=0.5, label="permuted")
         label = f"true labels: {self.score:.3g} (p = {self.pvalue:.3g})"
         ax.axvline(self.score, color="tab:red", lw=2, label=label)
         ax.set_xlabel(f"cross-validated {self.name.replace('_', ' ')}")
         ax.set_ylabel("permutations")
         ax.legend(frameon=False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
-class SetDisplay:
+@dataclass(eq=False, repr=False)
+class SetDisplay(Display):
     """Coverage and size of label sets, class by class.
 
     Parameters
@@ -116,21 +116,20 @@ class SetDisplay:
     2
     """
 
-    def __init__(self, coverage: np.ndarray, size: np.ndarray, classes: Any, confidence: float):
-        self.coverage = coverage
-        self.size = size
-        self.classes = classes
-        self.confidence = confidence
+    coverage: np.ndarray
+    size: np.ndarray
+    classes: np.ndarray
+    confidence: float
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
         *,
         confidence: float = 0.9,
-        ax: Any = None,
+        ax: Axes | None = None,
         **options: Any,
     ) -> SetDisplay:
         """Draw the sets of a fitted classifier, or of the last step of a fitted pipeline.
@@ -144,7 +143,13 @@ class SetDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y: Any, sets: Any, classes: Any, *, confidence: float = 0.9, ax: Any = None
+        cls,
+        y: ArrayLike,
+        sets: ArrayLike,
+        classes: ArrayLike,
+        *,
+        confidence: float = 0.9,
+        ax: Axes | None = None,
     ) -> SetDisplay:
         """Draw ``sets`` (n, n_classes) of rows labelled y."""
         labels, sets = arrays.to_numpy(y), arrays.to_numpy(sets)
@@ -159,24 +164,21 @@ class SetDisplay:
         size = [sets[inside].sum(axis=1).mean() for inside in rows]
         return cls(np.array(coverage), np.array(size), names, confidence).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> SetDisplay:
-        """Draw on ``ax``, or on a new figure."""
-        ax = axes(ax)
+    def _draw(self, ax: Axes) -> None:
         where = np.arange(len(self.coverage))
         ax.bar(where, self.coverage, width=0.6, color="tab:blue", alpha=0.5)
         ax.axhline(self.confidence, color="tab:red", lw=1.5, label=f"asked: {self.confidence:g}")
-        for x, height, size in zip(where, self.coverage, self.size, strict=True):
+        for x, (height, size) in enumerate(zip(self.coverage, self.size, strict=True)):
             ax.text(x, 0.5 * height, f"{size:.2f} labels", ha="center", va="center")
         ax.set_xticks(where, [str(name) for name in self.classes])
         ax.set_ylim(0, 1.05)
         ax.set_xlabel("class")
         ax.set_ylabel("share of sets that hold the label")
         ax.legend(frameon=False, loc="lower right")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
-class AuditDisplay:
+@dataclass(eq=False, repr=False)
+class AuditDisplay(Display):
     """Every row by the probability of its label and its influence; doubted rows in red.
 
     Parameters
@@ -199,24 +201,29 @@ class AuditDisplay:
     'leave-one-out probability of the given label'
     """
 
-    def __init__(self, table: Any):
-        self.table = table
+    table: pd.DataFrame
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **options: Any
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ax: Axes | None = None,
+        **options: Any,
     ) -> AuditDisplay:
         """Audit with the ``options`` of `fisherkit.audit`, and draw the table."""
         return cls(audit(estimator, X, y, **options)).plot(ax=ax)
 
     @classmethod
-    def from_predictions(cls, table: Any, *, ax: Any = None) -> AuditDisplay:
+    def from_predictions(cls, table: pd.DataFrame, *, ax: Axes | None = None) -> AuditDisplay:
         """Draw the table of an audit."""
         return cls(table).plot(ax=ax)
 
-    def plot(self, *, n_names: int = 5, ax: Any = None) -> AuditDisplay:
+    def plot(self, *, n_names: int = 5, ax: Axes | None = None) -> AuditDisplay:
         """Draw on ``ax``, or on a new figure, and name the ``n_names`` most doubted rows."""
-        ax = axes(ax)
+        ax = self._axes(ax)
         doubted = (self.table.label != self.table.suggested).to_numpy()
         p, influence = self.table.probability.to_numpy(), self.table.influence.to_numpy()
         size = 12 + 150 * self.table.leverage.to_numpy()
@@ -232,11 +239,11 @@ class AuditDisplay:
         ax.set_xlabel("leave-one-out probability of the given label")
         ax.set_ylabel("influence (positive: harms other rows)")
         ax.legend(frameon=False)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-class LearningCurveDisplay:
+@dataclass(eq=False, repr=False)
+class LearningCurveDisplay(Display):
     """Training and test scores against the number of training rows, with a standard error.
 
     Parameters
@@ -262,21 +269,20 @@ class LearningCurveDisplay:
     'training rows'
     """
 
-    def __init__(
-        self,
-        train_sizes: np.ndarray,
-        train_scores: np.ndarray,
-        test_scores: np.ndarray,
-        name: str = "score",
-    ):
-        self.train_sizes = train_sizes
-        self.train_scores = train_scores
-        self.test_scores = test_scores
-        self.name = name
+    train_sizes: np.ndarray
+    train_scores: np.ndarray
+    test_scores: np.ndarray
+    name: str = "score"
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **options: Any
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        ax: Axes | None = None,
+        **options: Any,
     ) -> LearningCurveDisplay:
         """Compute the curve with the ``options`` of `learning_curve`, and draw it."""
         sizes, train, test = learning_curve(estimator, X, y, **options)
@@ -290,14 +296,12 @@ class LearningCurveDisplay:
         test_scores: np.ndarray,
         *,
         name: str = "score",
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> LearningCurveDisplay:
         """Draw a curve that has been computed."""
         return cls(train_sizes, train_scores, test_scores, name).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> LearningCurveDisplay:
-        """Draw on ``ax``, or on a new figure."""
-        ax = axes(ax)
+    def _draw(self, ax: Axes) -> None:
         for scores, colour, label in (
             (self.train_scores, "tab:grey", "training rows"),
             (self.test_scores, "tab:blue", "rows left out"),
@@ -311,5 +315,3 @@ class LearningCurveDisplay:
         ax.set_xlabel("training rows")
         ax.set_ylabel(self.name.replace("_", " "))
         ax.legend(frameon=False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
