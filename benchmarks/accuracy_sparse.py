@@ -79,7 +79,7 @@ def learner_of(method: str, labels) -> LqLearner | ForwardLearner:
         q = float(method[2:])
         shares = labels.counts / labels.counts.sum()
         scale = np.sqrt(np.sum(1 / shares))
-        return LqLearner(q, True, "auto", False, rhos=RHOS * scale ** (q - 2))
+        return LqLearner(q=q, penalize_bias=True, balanced=False, rhos=RHOS * scale ** (q - 2))
     criterion = {"ols": "err", "fofs": "loo_error", "press": "press"}[method]
     return ForwardLearner(criterion, 100, 3 if method == "press" else 5, False, False)
 

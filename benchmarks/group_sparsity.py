@@ -44,9 +44,11 @@ def curve(P: np.ndarray, P_test: np.ndarray, y: np.ndarray, y_test: np.ndarray, 
         problems = [Labels((y == c).astype(int), weights, 2) for c in range(C)]
     decisions, used = [], []
     for labels in problems:
-        learner = LqLearner(q, False, "auto", False).settle(P, labels)
+        learner = LqLearner(q=q, penalize_bias=False, balanced=False).settle(P, labels)
         assert learner.rhos is not None
-        learner = LqLearner(q, False, "auto", False, rhos=learner.rhos[0] * FRACTIONS)
+        learner = LqLearner(
+            q=q, penalize_bias=False, balanced=False, rhos=learner.rhos[0] * FRACTIONS
+        )
         family = learner.fit(P.copy(), labels)
         decisions.append(family.decisions(P_test))
         mask = np.zeros((len(FRACTIONS), len(P)), dtype=bool)

@@ -2,6 +2,7 @@
 
 import logging
 
+import em
 import numpy as np
 import oracles
 import pytest
@@ -10,7 +11,7 @@ from scipy.stats import multivariate_normal
 from sklearn.metrics import roc_auc_score
 
 from fisherkit import BayesianFisherClassifier
-from fisherkit.bayes import em, learning
+from fisherkit.bayes import learning
 from fisherkit.bayes.evidence import Contrasts, Dense, Thin
 from fisherkit.bayes.learning import (
     Sample,
@@ -375,7 +376,7 @@ def test_the_objective_of_em_is_the_density(n_classes):
 def test_em_and_direct_reach_the_same_top(make, seed):
     X, y = make(60, random_state=seed)
     direct = BayesianFisherClassifier(n_restarts=1).fit(X, y)
-    slow = BayesianFisherClassifier(n_restarts=1, solver="em").fit(X, y)
+    slow = em.FisherByEM(n_restarts=1).fit(X, y)
     assert direct.nugget_ > 0 and slow.status_ is Ending.CONVERGED
     assert slow.log_evidence_ == pytest.approx(direct.log_evidence_, rel=1e-5)
     assert slow.restarts_[0].value == pytest.approx(slow.log_evidence_, rel=1e-5)
@@ -388,7 +389,7 @@ def test_where_the_nugget_vanishes_em_creeps_and_its_own_noise_is_no_better():
     X, y = make_overlap(30, random_state=0)
     X[:, 1] += 4 * y
     direct = BayesianFisherClassifier(n_restarts=1).fit(X, y)
-    slow = BayesianFisherClassifier(n_restarts=1, solver="em").fit(X, y)
+    slow = em.FisherByEM(n_restarts=1).fit(X, y)
     assert direct.nugget_ == 0
     assert slow.restarts_[0].value <= slow.log_evidence_ <= direct.log_evidence_ + 1e-4
     assert slow.restarts_[0].value > direct.log_evidence_ - 0.5
@@ -397,7 +398,7 @@ def test_where_the_nugget_vanishes_em_creeps_and_its_own_noise_is_no_better():
 def test_em_and_direct_reach_the_same_top_with_three_classes():
     X, y = oracles.noisy_classes(50, 3)
     direct = BayesianFisherClassifier(n_restarts=1).fit(X, y)
-    slow = BayesianFisherClassifier(n_restarts=1, solver="em").fit(X, y)
+    slow = em.FisherByEM(n_restarts=1).fit(X, y)
     assert slow.log_evidence_ == pytest.approx(direct.log_evidence_, rel=1e-5)
 
 

@@ -3,6 +3,7 @@
 Section numbers are those of the derivation: 2.2 the collapsed objective, 2.3 the nugget theorem.
 """
 
+import em
 import numpy as np
 import oracles
 import pytest
@@ -16,7 +17,6 @@ from fisherkit.bayes.evidence import (
     Thin,
     contrast_scatter,
     fisher,
-    fixed_noise,
     least_squares,
     resolvent,
 )
@@ -119,7 +119,7 @@ def test_the_value_is_the_log_density_of_contrasts_and_centres(n_classes, beta, 
     K = 1.5 * oracles.gram(X, gamma=0.4)
     W, log_det = within(contrasts, K / (1 / beta + nugget))
     k = n_classes - 1
-    ours = fixed_noise(W, contrasts, beta, 1 + beta * nugget) - 0.5 * k * log_det
+    ours = em.fixed_noise(W, contrasts, beta, 1 + beta * nugget) - 0.5 * k * log_det
     assert ours == pytest.approx(oracles.fisher_evidence(K, y, beta, nugget), abs=1e-9)
 
 
@@ -343,12 +343,12 @@ def test_no_other_noise_has_a_higher_evidence(n_classes, scale):
     W = within(contrasts, scale * oracles.gram(X, gamma=0.4))[0]
     best = fisher(W, contrasts)
     assert best.value == pytest.approx(
-        fixed_noise(W, contrasts, best.beta, best.ratio), rel=1e-11, abs=1e-9
+        em.fixed_noise(W, contrasts, best.beta, best.ratio), rel=1e-11, abs=1e-9
     )
     for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
-        assert fixed_noise(W, contrasts, best.beta * factor, best.ratio) < best.value
+        assert em.fixed_noise(W, contrasts, best.beta * factor, best.ratio) < best.value
         if best.ratio * factor >= 1:
-            assert fixed_noise(W, contrasts, best.beta, best.ratio * factor) < best.value
+            assert em.fixed_noise(W, contrasts, best.beta, best.ratio * factor) < best.value
 
 
 def test_a_profile_without_a_kernel_is_finite():

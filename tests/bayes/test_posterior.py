@@ -1,5 +1,6 @@
 """The posterior at new rows against Gaussian conditioning, and its limits (section 1.5)."""
 
+import em
 import numpy as np
 import oracles
 import pytest
@@ -21,11 +22,15 @@ OPTIONS = {
     "ard": dict(ard=True),
     "ard, evidence alone": dict(ard=True, hyperprior=None),
     "lssvm": dict(evidence="lssvm"),
-    "em": dict(solver="em", n_restarts=1),
+    "em": dict(Model=em.FisherByEM, n_restarts=1),
     "object": dict(kernel=RBF(1.0)),
     "Matern": dict(kernel=Matern(1.0, nu=1.5), n_restarts=1),
 }
 EVERY = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+
+
+def fitted(X, y, *, Model=BayesianFisherClassifier, **options):
+    return Model(random_state=0, **options).fit(X, y)
 
 
 def contrasts_of(y, frequency=None):
@@ -87,7 +92,7 @@ def test_mean_and_variance_equal_conditioning(n_classes, ratio, beta):
 @EVERY
 def test_latent_equals_conditioning(options, n_classes):
     X, y = oracles.noisy_classes(40, n_classes, D)
-    model = BayesianFisherClassifier(random_state=0, **options).fit(X, y)
+    model = fitted(X, y, **options)
     assert model.nugget_ > 0
     assert_matches(model, X, y, NEW)
     assert_matches(model, X, y, X)
@@ -224,7 +229,7 @@ def test_as_many_inducing_points_as_rows_are_the_exact_classifier(n_classes):
 @EVERY
 def test_the_decision_is_that_of_kernel_fisher_with_penalty_one_over_beta(options, n_classes):
     X, y = oracles.noisy_classes(40, n_classes, D)
-    model = BayesianFisherClassifier(random_state=0, **options).fit(X, y)
+    model = fitted(X, y, **options)
     K, k = (gram_of(model, rows, X) / noise_of(model) for rows in (X, NEW))
     twin = KernelFisherClassifier("precomputed", regularization=1.0).fit(K, y)
     assert gap(model.decision_function(NEW), twin.decision_function(k)) < 1e-9

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import oracles
 import pytest
+from em import FisherByEM
 from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
@@ -28,10 +29,10 @@ EVERY = pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 X, y = oracles.noisy_classes(30)
 
 
-def assert_refused(options, *words, X=X, y=y, **fit):
+def assert_refused(options, *words, X=X, y=y, Model=BayesianFisherClassifier, **fit):
     """fit raises ValueError and every word (a regular expression) is in the message."""
     with pytest.raises(ValueError) as caught:
-        BayesianFisherClassifier(**options).fit(X, y, **fit)
+        Model(**options).fit(X, y, **fit)
     for word in words:
         assert re.search(word, str(caught.value)), f"{word!r} is not in {caught.value}"
 
@@ -50,10 +51,10 @@ def assert_sound(model, X):
     assert isinstance(model.status_, Ending)
 
 
-def sound_or_refused(X, y, options, *words, **fit):
+def sound_or_refused(X, y, options, *words, Model=BayesianFisherClassifier, **fit):
     """A sound model, or a ValueError that has one of the words in it."""
     try:
-        model = BayesianFisherClassifier(**options).fit(X, y, **fit)
+        model = Model(**options).fit(X, y, **fit)
     except ValueError as error:
         assert any(re.search(word, str(error)) for word in words), f"unclear: {error}"
     else:
@@ -68,7 +69,6 @@ def sound_or_refused(X, y, options, *words, **fit):
     [
         ("kernel", ["rbf", "linear", "sklearn.gaussian_process"]),
         ("evidence", ["fisher", "lssvm"]),
-        ("solver", ["direct", "em"]),
         ("probability", ["loo", "noise_model"]),
         ("hyperprior", ["auto", "positive number"]),
     ],
@@ -78,7 +78,7 @@ def test_an_unknown_word_is_refused_with_the_valid_ones(name, valid, value):
     assert_refused({"ard": True, name: value}, f"{name}={value!r}", *valid)
 
 
-@pytest.mark.parametrize("name", ["kernel", "evidence", "solver", "probability"])
+@pytest.mark.parametrize("name", ["kernel", "evidence", "probability"])
 @pytest.mark.parametrize("value", [None, 3, ["rbf"]])
 def test_what_is_not_a_word_is_refused_with_the_value(name, value):
     assert_refused({name: value}, re.escape(f"{name}={value!r}"))
@@ -101,7 +101,6 @@ def test_a_spread_that_is_not_positive_is_refused_with_the_value(value):
 
 def test_a_spread_without_features_to_spread_is_refused():
     assert_refused(dict(hyperprior=0.5), "hyperprior=0.5", "ard=True")
-    assert_refused(dict(hyperprior=0.5, ard=True, solver="em"), "hyperprior=0.5", "direct")
 
 
 def test_options_that_contradict_each_other_are_refused():
@@ -110,17 +109,17 @@ def test_options_that_contradict_each_other_are_refused():
     assert_refused(dict(kernel=RBF(1.0), ard=True), "ard=True", "length scale")
     assert_refused(dict(kernel=RBF(1.0), n_inducing=5), "n_inducing", "rbf")
     assert_refused(dict(kernel="linear", n_inducing=5), "n_inducing", "linear")
-    assert_refused(dict(kernel="linear", solver="em"), "solver='em'", "linear")
 
 
 def test_em_with_inducing_points_is_refused():
     """Expectation-maximisation knows no inducing points: it would learn with another kernel."""
-    assert_refused(dict(solver="em", n_inducing=5), "solver='em'", "n_inducing")
+    for options in (dict(n_inducing=5), dict(kernel="linear")):
+        assert_refused(options, "every row", Model=FisherByEM)
 
 
 def test_em_with_another_evidence_is_refused():
     """Expectation-maximisation climbs the evidence of the discriminant only."""
-    assert_refused(dict(solver="em", evidence="lssvm"), "solver='em'", "evidence")
+    assert_refused(dict(evidence="lssvm"), "evidence='fisher'", Model=FisherByEM)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +148,8 @@ def test_a_kernel_object_without_parameters_learns_its_amplitude(kernel):
 
 
 def test_em_takes_no_weights_but_ones():
-    assert_refused(dict(solver="em"), "em", "sample_weight", sample_weight=np.full(30, 2.0))
-    BayesianFisherClassifier(solver="em", n_restarts=1).fit(X, y, np.ones(30))
+    assert_refused({}, "count once", Model=FisherByEM, sample_weight=np.full(30, 2.0))
+    FisherByEM(n_restarts=1).fit(X, y, np.ones(30))
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -201,7 +200,7 @@ def test_nothing_but_classes_of_one_row_is_learned_or_refused_in_words(options, 
 @pytest.mark.parametrize("counts", [(2, 1), (1, 1, 1)])
 def test_em_on_hardly_any_rows_learns_or_refuses_in_words(counts):
     rows, label = rows_of(*counts)
-    sound_or_refused(rows, label, dict(solver="em", n_restarts=1), "rows", "class", "solver='em'")
+    sound_or_refused(rows, label, dict(n_restarts=1), "rows", "class", Model=FisherByEM)
 
 
 @pytest.mark.parametrize("weight", [1e-6, 0.01, 0.1, 0.5])

@@ -400,10 +400,10 @@ def test_other_namespaces_give_the_numbers_of_numpy(xp, options, n_classes):
 
 
 @needs_dispatch
-def test_em_refuses_other_namespaces(xp):
+def test_kernel_objects_refuse_other_namespaces(xp):
     X, y = oracles.noisy_classes(40)
     with config_context(array_api_dispatch=True), pytest.raises(ValueError, match="NumPy"):
-        BayesianFisherClassifier(solver="em").fit(xp.asarray(X), xp.asarray(y))
+        BayesianFisherClassifier(RBF(1.0)).fit(xp.asarray(X), xp.asarray(y))
 
 
 def test_parameters_changed_after_the_fit_change_nothing():

@@ -101,7 +101,7 @@ def test_an_unknown_name_is_refused_with_the_valid_ones(Model, name, valid):
 
 
 def test_an_unknown_name_of_one_model_is_refused_with_the_valid_ones():
-    assert_refused(SparseFisherClassifier(solver="admm"), "solver='admm'", "auto", "mm")
+    assert_refused(SparseFisherClassifier(select="most"), "select='most'", "error", "sparsest")
     assert_refused(
         ForwardFisherClassifier(criterion="gcv"), "criterion='gcv'", "loo_error", "press", "err"
     )

@@ -273,7 +273,7 @@ def test_held_out_lasso_decisions_are_those_of_a_plain_loop():
     frequency = np.random.default_rng(0).integers(1, 4, size=len(y))
     pairs = list(CV.split(X))
     rhos = np.array([0.1, 0.02])
-    learner = LqLearner(1.0, False, "auto", balanced=False, rhos=rhos)
+    learner = LqLearner(q=1.0, penalize_bias=False, balanced=False, rhos=rhos)
     held, _ = crossfit.hold_out(sample_of(X, y, pairs, frequency), learner, GAMMA)
     sample = sample_of(X, y, pairs, frequency)
     for k, (train, test) in enumerate(pairs):
@@ -335,7 +335,9 @@ def test_a_class_that_a_fold_never_saw_is_not_known_and_not_decided(n_classes, m
     alone = np.flatnonzero(y == 0)
     rest = np.flatnonzero(y > 0)
     pairs = [(rest, alone), (np.r_[alone[1:], rest[1:]], np.r_[alone[:1], rest[:1]])]
-    learner = LqLearner(1.0, False, "auto", False, rhos=np.array([10.0, 0.1, 1e-3]))
+    learner = LqLearner(
+        q=1.0, penalize_bias=False, balanced=False, rhos=np.array([10.0, 0.1, 1e-3])
+    )
     if make == "forward":
         learner = ForwardLearner("err", 4, 5, False, False)
     sample = sample_of(X, y, pairs)
@@ -409,7 +411,7 @@ def test_the_choice_is_that_of_a_loop_over_the_path(seed, n_classes, sparsest):
     X, y = oracles.noisy_classes(50, n_classes, seed=seed)
     sample = sample_of(X, y, list(CV.split(X)))
     balanced = seed == 1
-    learner = LqLearner(1.0, False, "auto", balanced=balanced)
+    learner = LqLearner(q=1.0, penalize_bias=False, balanced=balanced)
     gammas = [0.1, 0.4, 1.6]
     choice = crossfit.choose(sample, learner, gammas, sparsest=sparsest, balanced=balanced)
     path = choice.path

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from majorise import mm
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
 from fisherkit.sparse import descent, lasso
-from fisherkit.sparse.lasso import LeastSquares, lasso_path, mm, solve_path
+from fisherkit.sparse.lasso import LeastSquares, lasso_path, solve_path
 
 SEEDS = [0, 1, 2]
 TARGETS = [1, 3]

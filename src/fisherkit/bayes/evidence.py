@@ -153,17 +153,6 @@ def fisher(W: np.ndarray, contrasts: Contrasts) -> Profile:
     return Profile(value, slope, beta, s)
 
 
-def fixed_noise(W: np.ndarray, contrasts: Contrasts, beta: float, ratio: float) -> float:
-    """phi where beta and the ratio are given rather than maximised away."""
-    k, N = W.shape[0], contrasts.total
-    C = ratio * np.linalg.inv(W) - np.linalg.inv(contrasts.scatter)
-    separation = 0.5 * SIDE**2 * float(np.trace(np.linalg.inv(C)))
-    volume = (N - 1 - k) * math.log(ratio) + float(np.linalg.slogdet(W @ C)[1])
-    nu = k * (N - 1) + 2 * (SHAPE - 1)
-    noise = nu * math.log(beta) - beta * (separation + 2 * RATE)
-    return 0.5 * noise - 0.5 * k * volume + _constant(contrasts)
-
-
 def _constant(contrasts: Contrasts) -> float:
     N, c = contrasts.total, len(contrasts.counts)
     volume = float(np.sum(np.log(contrasts.counts))) - math.log(N)

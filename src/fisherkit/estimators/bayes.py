@@ -9,10 +9,20 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import Kernel as KernelOfSklearn
+from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fisherkit.bayes import SIDE, Contrasts, Exact, Posterior, Projected, Sample, em, learning
+from fisherkit.bayes import (
+    EVIDENCE,
+    SIDE,
+    Contrasts,
+    Exact,
+    Posterior,
+    Projected,
+    Sample,
+    learning,
+)
 from fisherkit.core import (
     Array,
     Covariance,
@@ -25,6 +35,7 @@ from fisherkit.core import (
     arrays,
     coding,
 )
+from fisherkit.estimators import validation
 from fisherkit.estimators.base import (
     KernelModel,
     float_dtypes,
@@ -34,11 +45,13 @@ from fisherkit.estimators.base import (
     standardisation,
     whole,
 )
-from fisherkit.estimators.bayes_parameters import check_parameters
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.estimators.streaming import interleave
 from fisherkit.inference import Reach
 from fisherkit.tuning import Climb, Ending, log, maximise, mention
+
+KERNELS = ("rbf", "linear")
+PROBABILITIES = ("loo", "noise_model")
 
 _EXACT_ROWS = 3000  # distinct rows up to which all are in the kernel unless n_inducing says more
 _INDUCING = 300
@@ -73,9 +86,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         "auto" compares 0 (one width for all) with 1, then with 2 and 3 while that is better or 0.5
         if 1 is not clearly better, by marginal likelihood times exp(-spread^2/2). ``None`` is the
         evidence alone, which over-fits. Used with ``ard``.
-    solver : {"direct", "em"}, default="direct"
-        "em" is expectation-maximisation, the algorithm of the paper with its error corrected: the
-        same optimum, but much slower. It takes no weights and no hyper-prior.
     n_inducing : int, default=None
         Inducing points: cost O(n m^2) for each evaluation. ``None`` has every row in the kernel up
         to 3,000 distinct ones, and 300 inducing points beyond.
@@ -182,7 +192,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         evidence: str = "fisher",
         n_restarts: int = 3,
         hyperprior: Any = "auto",
-        solver: str = "direct",
         n_inducing: int | None = None,
         probability: str = "loo",
         random_state: Any = None,
@@ -194,7 +203,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.evidence = evidence
         self.n_restarts = n_restarts
         self.hyperprior = hyperprior
-        self.solver = solver
         self.n_inducing = n_inducing
         self.probability = probability
         self.random_state = random_state
@@ -216,7 +224,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         -------
         self
         """
-        check_parameters(self)
+        self._check_parameters()
         X, _, kept, _, self.classes_, index, weights = self._labelled(X, y, sample_weight)
         X, dropped = split_rows(X, kept, pairwise=False)
         rng = check_random_state(self.random_state)
@@ -233,25 +241,62 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.loo_decision_ = decisions[:, 0] if decisions.shape[1] == 1 else decisions
         return self
 
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are not valid, or not together."""
+        if not isinstance(self.kernel, KernelOfSklearn):
+            also = " or a kernel of sklearn.gaussian_process"
+            validation.one_of("kernel", self.kernel, KERNELS, also=also)
+        validation.flag("ard", self.ard)
+        validation.flag("linear", self.linear)
+        validation.one_of("evidence", self.evidence, tuple(EVIDENCE))
+        validation.one_of("probability", self.probability, PROBABILITIES)
+        validation.count("n_inducing", self.n_inducing)
+        validation.positive("n_restarts", self.n_restarts)
+        if self.hyperprior is not None:
+            spread = validation.number_or_rule("hyperprior", self.hyperprior, ("auto",))
+            if spread is not None and not self.ard:
+                raise ValueError(
+                    f"hyperprior={self.hyperprior!r} is a spread of the features' log weights and "
+                    "needs ard=True; leave it at 'auto'."
+                )
+        if self.kernel != "rbf" and self.linear:
+            raise ValueError(f"linear=True adds to kernel='rbf' only; got kernel={self.kernel!r}.")
+        if isinstance(self.kernel, KernelOfSklearn):
+            if self.ard:
+                raise ValueError(
+                    "ard=True has no meaning with a kernel object; give the object one length "
+                    "scale per feature instead."
+                )
+            if self.n_inducing is not None:
+                raise ValueError(
+                    "n_inducing needs kernel='rbf': kernel objects have no gradient between "
+                    "different rows. Leave it at None."
+                )
+            parts = [self.kernel, *self.kernel.get_params().values()]
+            if any(isinstance(part, WhiteKernel) for part in parts):
+                raise ValueError(
+                    f"kernel={self.kernel!r} has a WhiteKernel; noise is always part of the self. "
+                    "Leave it out."
+                )
+        if self.kernel == "linear" and self.n_inducing is not None:
+            raise ValueError(
+                "n_inducing has no meaning with kernel='linear', which is exact at the cost of "
+                "the number of features; leave it at None."
+            )
+
     def _sample(
         self, X: Array, index: Array, weights: Weights, rng: np.random.RandomState
     ) -> tuple[Sample, np.ndarray]:
         """Merged and scaled rows, and the merged row of each row."""
         xp = arrays.namespace(X)
-        plain = self.solver == "em" or isinstance(self.kernel, KernelOfSklearn)
-        if plain and not arrays.is_numpy(X):
+        if isinstance(self.kernel, KernelOfSklearn) and not arrays.is_numpy(X):
             raise ValueError(
-                f"solver='em' and kernel objects work on NumPy arrays; got {arrays.library(X)}. "
-                "Use kernel='rbf' or 'linear' and solver='direct'."
+                f"Kernel objects work on NumPy arrays; got {arrays.library(X)}. "
+                "Use kernel='rbf' or 'linear'."
             )
-        if self.solver == "em" and not weights.uniform:
-            raise ValueError("solver='em' takes no sample_weight; use solver='direct'.")
         n_classes = self.classes_.shape[0]
         first, group = Distinct.rows(X).split(arrays.to_numpy(index), n_classes)
-        if self.solver == "em":
-            first = group = np.arange(X.shape[0])
-        spare = (n_classes - 1) * (weights.total - n_classes)
-        if spare < (2 if self.solver == "em" else 0.5):
+        if (n_classes - 1) * (weights.total - n_classes) < 0.5:
             raise ValueError(
                 f"{weights.total:g} rows (counted by sample_weight) of {n_classes} classes leave "
                 "the evidence nothing to learn from; it needs more rows than classes."
@@ -287,7 +332,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
                 return sample
             return replace(sample, U=arrays.like(np.eye(d), sample.X), jitter=0.0)
         m = self.n_inducing
-        if m is None and n > _EXACT_ROWS and self.kernel == "rbf" and self.solver == "direct":
+        if m is None and n > _EXACT_ROWS and self.kernel == "rbf":
             m = _INDUCING
             log.info("%d distinct rows: the kernel is that of %d inducing points", n, m)
         if m is None or m >= len(distinct.first):
@@ -310,7 +355,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         if not self.ard or d == 1:
             return self._climb(sample, single, starts)
         many = Parametric(d, rbf=rbf, linear=linear)
-        if self.hyperprior is None or self.solver == "em":
+        if self.hyperprior is None:
             starts = [np.append(start[:-1], np.full(d, start[-1])) for start in starts]
             return self._climb(sample, many, starts)
         return learning.learn_relevance(
@@ -326,9 +371,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self, sample: Sample, covariance: Covariance, starts: list[np.ndarray]
     ) -> learning.Learned:
         """From all starts, which compete on a part of the rows where there are many."""
-        if self.solver == "em":
-            climbs = em.compete(covariance, sample, starts)
-            return learning.Learned(covariance, climbs[0].theta, climbs, {})
         losers: list[Climb] = []
         if sample.X.shape[0] > 2 * _SCREEN_ROWS and len(starts) > 1:
             part = sample.thinned(_SCREEN_ROWS).evidence(covariance, self.evidence)

@@ -25,7 +25,6 @@ from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.sparse import Choice, Family, ForwardLearner, Labels, LqLearner, Sample, crossfit
 
 SELECT = ("error", "sparsest")
-SOLVERS = ("auto", "mm")
 BASES = ("auto", "random", "pivoted")
 GAMMA_RULES = ("cv", "scale", "median")
 
@@ -194,8 +193,6 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Whether the penalty includes the intercept, as in the paper.
     select : {"error", "sparsest"}, default="error"
         The smallest cross-validated error, or the fewest terms within one standard error of it.
-    solver : {"auto", "mm"}, default="auto"
-        "mm" is the paper's iteration (8) from a ridge start: a reference, slow.
     threshold : {"prior", "balanced"}, default="prior"
         "balanced" decides as if the classes were equally frequent.
     basis : {"auto", "random", "pivoted"} or array of row indices, default="auto"
@@ -247,7 +244,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     *Cost.* For each width and fold O(n L^2) for the Gram matrix of the columns (beyond 1,024
     candidates only of those that some model uses), then O(s^3 + s L k) for each step on s terms;
-    memory O(n L). "mm" takes O(L^3) a step. A prediction takes O(s d).
+    memory O(n L). A prediction takes O(s d).
 
     The rho of the paper, whose codes are N/N_1 and -N/N_2, is this one times s^(2-q) with
     s^2 = N (1/N_1 + 1/N_2).
@@ -279,7 +276,6 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         cv: Any = 5,
         penalize_bias: bool = False,
         select: str = "error",
-        solver: str = "auto",
         threshold: str = "prior",
         basis: Any = "auto",
         n_candidates: int | None = None,
@@ -297,7 +293,6 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.cv = cv
         self.penalize_bias = penalize_bias
         self.select = select
-        self.solver = solver
         self.threshold = threshold
         self.basis = basis
         self.n_candidates = n_candidates
@@ -327,12 +322,10 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         if not 0 < q <= 2:
             raise ValueError(f"q={self.q!r} is not valid; use a number in (0, 2].")
         rho = validation.number_or_rule("rho", self.rho, ("cv",))
-        validation.one_of("solver", self.solver, SOLVERS)
         sample, classes = self._sample(X, y, sample_weight, groups)
         learner = LqLearner(
             q=q,
             penalize_bias=validation.flag("penalize_bias", self.penalize_bias),
-            solver=self.solver,
             balanced=self.threshold == "balanced",
             rhos=None if rho is None else np.array([rho]),
         )

@@ -178,11 +178,6 @@ def steps(H: Array, A: Array, F: Array, curve: Array, q: float, convex: bool) ->
     yield x
 
 
-def scale(A: Array, lam: float, q: float) -> Array:
-    """psi = diag(Psi) / sqrt(lam q), a column."""
-    return np.sqrt(norms(A) ** (2 - q) / (lam * q))[:, None]
-
-
 def objective(A: Array, HA: Array, C: Array, lam: float, q: float) -> float:
     """J - |Y|^2 / 2."""
     return float(0.5 * np.vdot(A, HA - 2 * C) + lam * (norms(A) ** q).sum())

@@ -17,16 +17,17 @@ majoriser at A is the next A, with Psi = diag |A_j|^((2-q)/2),
 
     A <- Psi (Psi H Psi + lam q I)^-1 Psi C ,                                                    (8)
 
-and J never increases (`mm`). For q < 1 every row is attracted by zero: the limit depends on the
+and J never increases. For q < 1 every row is attracted by zero: the limit depends on the
 start, and a local minimum has no row with 0 < |A_j| < (lam q (1-q) / H_jj)^(1/(2-q)), where the
-second derivative along A_j is negative. `solve_path` starts from an exact lasso.
+second derivative along A_j is negative. `solve_path` starts from an exact lasso and takes Newton
+steps beside those of (8). For q = 2 this is ridge regression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,7 +44,6 @@ from fisherkit.sparse.descent import (
     norms,
     objective,
     rounding,
-    scale,
     solve,
     solve_small,
     steps,
@@ -52,6 +52,7 @@ from fisherkit.sparse.descent import (
 _SLACK = 1e-13  # relative rounding of J
 _ALL_ROWS = 1024  # up to this width, H is computed whole
 _NEAR = 128  # columns beside the support that a working set holds at least
+_ZERO = 1e-100  # length of a row of A that is as good as zero
 _VANISHING = 0.1  # of the lower bound: from here (8) takes a row to zero for good
 
 Rhos = Sequence[float]
@@ -63,7 +64,6 @@ class Solution:
 
     ``support`` (s,) are the columns of K in use, ascending, possibly none; ``coef`` is (s, k) and
     ``intercept`` (k,). ``gap`` is the duality gap, a bound on J - min J, for q = 1, otherwise nan.
-    ``trace`` is J at the start and after each iteration of `mm`, empty for other solvers.
     """
 
     support: Array
@@ -73,7 +73,13 @@ class Solution:
     gap: float
     n_iter: int
     converged: bool
-    trace: Array = field(default_factory=lambda: np.empty(0), repr=False)
+
+
+class How(NamedTuple):
+    """How a solution was found."""
+
+    n_iter: int
+    converged: bool
 
 
 class State(NamedTuple):
@@ -137,7 +143,7 @@ class LeastSquares:
             K = np.hstack([np.ones((len(K), 1)), K])
         mass, root = float(v.sum()), np.sqrt(v)[:, None]
         free = 0.0 if penalize_bias else 1.0 / mass
-        column_mean, target_mean = means = free * (v @ K), free * (v @ Y)
+        column_mean, target_mean = free * (v @ K), free * (v @ Y)
         Y = root * (Y - target_mean)
         if gram is None:
             D = K - column_mean
@@ -151,7 +157,18 @@ class LeastSquares:
         square, variance = float(np.sum(Y * Y)), float(np.linalg.norm(Y.T @ Y, 2)) / mass
         C[norms(C) <= 4 * EPS * np.sqrt(diag * square)] = 0.0
         usable = ~(constant | repeated_columns(K, EQUAL))
-        return cls(H, diag, C, square, variance, mass, *means, usable, penalize_bias)
+        return cls(
+            H=H,
+            diagonal=diag,
+            C=C,
+            square=square,
+            variance=variance,
+            mass=mass,
+            column_mean=column_mean,
+            target_mean=target_mean,
+            usable=usable,
+            penalize_bias=penalize_bias,
+        )
 
     @property
     def rho_max(self) -> float:
@@ -173,14 +190,17 @@ class LeastSquares:
         gap = max((1 - tau) ** 2 * fit + penalty - tau * float(np.sum(A * G[S])), 0.0)
         return fit + penalty, gap if q == 1 else np.nan
 
-    def solution(self, state: State, lam: float, q: float, **how: Any) -> Solution:
+    def solution(self, state: State, lam: float, q: float, how: How) -> Solution:
         """What a state says about the columns of K; ``how`` it was found goes with it."""
         S, A, _ = state
         intercept = self.target_mean - self.column_mean[S] @ A
         if self.penalize_bias:
             intercept = A[S == 0].sum(axis=0)
             S, A = S[S > 0] - 1, A[S > 0]
-        return Solution(S, A, intercept, *self.price(state, lam, q), **how)
+        value, gap = self.price(state, lam, q)
+        return Solution(
+            support=S, coef=A, intercept=intercept, objective=value, gap=gap, **how._asdict()
+        )
 
 
 def solve_path(problem: LeastSquares, rhos: Rhos, q: float) -> list[Solution]:
@@ -193,7 +213,9 @@ def solve_path(problem: LeastSquares, rhos: Rhos, q: float) -> list[Solution]:
     if q == 1:
         return lasso_path(problem, rhos)
     if q == 2:
-        return [mm(problem, rho, q) for rho in rhos]
+        states = [(_ridge(problem, 2 * rho * problem.mass), rho * problem.mass) for rho in rhos]
+        how = How(n_iter=1, converged=True)
+        return [problem.solution(state, lam, q, how) for state, lam in states]
     if q < 1:
         share = (problem.variance or 1.0) ** (0.5 * (q - 1)) / 3
         starts = [state for state, _ in _lasso_states(problem, [share * r for r in rhos], KKT)]
@@ -209,69 +231,20 @@ def lasso_path(problem: LeastSquares, rhos: Rhos, *, tol: float = KKT) -> list[S
     rounding; ``converged`` if the relative duality gap is then below 10 ``tol``.
     """
     found = zip(rhos, _lasso_states(problem, rhos, tol), strict=True)
-    return [problem.solution(state, rho * problem.mass, 1.0, **how) for rho, (state, how) in found]
-
-
-def mm(
-    problem: LeastSquares,
-    rho: float,
-    q: float,
-    *,
-    start: Array | None = None,
-    tol: float = 1e-8,
-    max_iter: int = 10_000,
-) -> Solution:
-    """The paper's iteration (8) from ``start``, (columns of D, k), or from ridge; O(L^3) a step.
-
-    Ends when the relative duality gap (q = 1) or the estimated relative distance to the limit is
-    below ``tol``: the last change (q < 1, rows vanish superlinearly), or that times (2-q) / (q-1)
-    (q > 1, the rate is at most 2 - q); or when rounding keeps J from falling. No row reaches zero
-    in finitely many steps. Afterwards rows are set to zero, one after the other, where this
-    minimises J, |G_j + H_jj A_j| <= lam (q = 1), or where they are below the bound (q < 1).
-    """
-    lam, S = rho * problem.mass, np.flatnonzero(problem.diagonal > 0)
-    H, C = problem.H.block(S), problem.C[S]
-    state = _ridge(problem, lam) if start is None else problem.state(S, start[S])
-    trace, converged = [problem.price(state, lam, q)[0]], False
-    while not converged and len(trace) <= max_iter:
-        psi = scale(state.A, lam, q)
-        trial = problem.state(S, psi * solve(cholesky(psi * H * psi.T, 1.0), psi * C))
-        value, gap = problem.price(trial, lam, q)
-        if value > trace[-1]:
-            converged = value <= trace[-1] * (1 + KKT)
-            break
-        if q != 1:
-            gap = np.abs(trial.A - state.A).max(initial=0) * ((2 - q) / (q - 1) if q > 1 else 1)
-        converged = bool(gap <= tol * (value if q == 1 else np.abs(trial.A).max(initial=0)))
-        state = trial
-        trace.append(value)
-    how = {"n_iter": len(trace) - 1, "converged": converged, "trace": np.array(trace)}
-    found = problem.solution(_without_zeros(problem, state, lam, q), lam, q, **how)
-    return replace(found, gap=min(found.gap, problem.price(state, lam, q)[1]))  # J fell since
+    return [problem.solution(state, rho * problem.mass, 1.0, how) for rho, (state, how) in found]
 
 
 def _ridge(problem: LeastSquares, lam: float) -> State:
-    """A = (H + lam I)^-1 C, columns of zeros left out; O(L^3)."""
+    """A = (H + lam I)^-1 C, columns and rows of zeros left out; O(L^3)."""
     S = np.flatnonzero(problem.diagonal > 0)
-    return problem.state(S, solve(cholesky(problem.H.block(S), lam), problem.C[S]))
-
-
-def _without_zeros(problem: LeastSquares, state: State, lam: float, q: float) -> State:
-    """A state of `mm`, rows that tend to zero at zero; see there."""
-    S, A, G = state.S, state.A, state.G.copy()
-    size, diagonal = norms(A), problem.diagonal[S]
-    keep = size > _lower_bound(diagonal, lam, q)
-    if q == 1:
-        for i in np.argsort(size):
-            if np.sum((G[S[i]] + diagonal[i] * A[i]) ** 2) <= lam * lam:
-                keep[i] = False
-                G += problem.H.rows(S[i : i + 1]).T * A[i]
+    A = solve(cholesky(problem.H.block(S), lam), problem.C[S])
+    keep = norms(A) > _ZERO
     return problem.state(S[keep], A[keep])
 
 
 def _lower_bound(diagonal: Array, lam: float, q: float) -> Array:
     """(lam q (1-q) / H_jj)^(1/(2-q)); for q >= 1, what is as good as zero."""
-    return (lam * q * (1 - q) / diagonal) ** (1 / (2 - q)) if q < 1 else 0 * diagonal + 1e-100
+    return (lam * q * (1 - q) / diagonal) ** (1 / (2 - q)) if q < 1 else 0 * diagonal + _ZERO
 
 
 def _settle(problem: LeastSquares, rho: float, q: float, start: State) -> Solution:
@@ -303,10 +276,10 @@ def _settle(problem: LeastSquares, rho: float, q: float, start: State) -> Soluti
                 break
         A, HA, size, last = B, HB, norms(B), step
         floor, before, n_iter = _VANISHING, worst, n_iter + 1
-    return problem.solution(problem.state(S, A), lam, q, n_iter=n_iter, converged=converged)
+    return problem.solution(problem.state(S, A), lam, q, How(n_iter, converged))
 
 
-def _lasso_states(problem: LeastSquares, rhos: Rhos, tol: float) -> list[tuple[State, dict]]:
+def _lasso_states(problem: LeastSquares, rhos: Rhos, tol: float) -> list[tuple[State, How]]:
     """For each rho the state, and how it was found."""
     values = np.asarray(rhos, dtype=np.float64)
     state = State(np.empty(0, dtype=np.intp), np.empty((0, problem.C.shape[1])), problem.C)
@@ -317,7 +290,7 @@ def _lasso_states(problem: LeastSquares, rhos: Rhos, tol: float) -> list[tuple[S
     return [found[i] for i in range(len(values))]
 
 
-def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple[State, dict]:
+def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple[State, How]:
     """The lasso from a near-by state: solve it on a working set, check all columns, repeat."""
     C, lowest, n_iter, idle = problem.C, np.inf, 0, 0
     while True:
@@ -332,7 +305,7 @@ def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple
         limit = lam * (1 + tol) + rounding(problem.diagonal, state.S, A, problem.square)
         lowest, idle = (value, 0) if value < lowest * (1 - _SLACK) else (lowest, idle + 1)
         if idle == PATIENCE or outside.max(initial=0.0) <= limit:
-            return state, {"n_iter": n_iter, "converged": gap <= 10 * tol * value}
+            return state, How(n_iter, gap <= 10 * tol * value)
 
 
 def _working_set(problem: LeastSquares, state: State, lam: float) -> Array:

@@ -24,7 +24,6 @@ class LqLearner:
 
     q: float
     penalize_bias: bool
-    solver: str
     balanced: bool
     rhos: np.ndarray | None = None
 
@@ -55,12 +54,8 @@ class LqLearner:
         Y = coding.optimal_scores(counts[present])[index]
         v = labels.weights.v
         problem = lasso.LeastSquares.of(P.T, Y, v, penalize_bias=self.penalize_bias)
-        if self.solver == "mm":
-            solutions = [lasso.mm(problem, rho, self.q) for rho in self.rhos]
-        else:
-            solutions = lasso.solve_path(problem, self.rhos.tolist(), self.q)
         models = []
-        for solution in solutions:
+        for solution in lasso.solve_path(problem, self.rhos.tolist(), self.q):
             support, coef, intercept = solution.support, solution.coef, solution.intercept
             if labels.n_classes == 2:
                 share = counts[1] / counts.sum()

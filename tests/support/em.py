@@ -1,4 +1,4 @@
-"""The Bayesian Fisher discriminant by expectation-maximisation: slow, and kept as an oracle.
+"""The Bayesian Fisher discriminant by expectation-maximisation: the slow way to the same optimum.
 
 The algorithm printed by Peña Centeno and Lawrence (2006) leaves the constraint on the class centres
 out of the E-step; its objective then rewards a kernel that vanishes, and it collapses. With the
@@ -15,13 +15,34 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from fisherkit.bayes.evidence import RATE, SHAPE, SIDE, Contrasts, fixed_noise, resolvent
-from fisherkit.bayes.learning import Sample
+from fisherkit import BayesianFisherClassifier
+from fisherkit.bayes.evidence import RATE, SHAPE, SIDE, Contrasts, _constant, resolvent
+from fisherkit.bayes.learning import Learned, Sample
 from fisherkit.core import LOG_BOUND, Covariance, arrays
 from fisherkit.tuning import Climb, Ending
 
 _MOST = 500  # iterations
 _TOLERANCE = 1e-9  # relative rise of the objective per iteration that ends the climb
+
+
+class FisherByEM(BayesianFisherClassifier):
+    """The classifier whose kernel parameters are found by `compete`; rows count once.
+
+    With widths of their own for the features there is no hyper-prior.
+    """
+
+    def _learn(self, sample: Sample, rng: np.random.RandomState) -> Learned:
+        if sample.U is not None or self.evidence != "fisher":
+            raise ValueError("expectation-maximisation needs every row and evidence='fisher'.")
+        n_classes = sample.indicator.shape[1]
+        spare = (n_classes - 1) * (sample.weights.total - n_classes)
+        if not sample.weights.uniform or spare < 2:
+            raise ValueError("expectation-maximisation needs rows enough, which count once.")
+        return super()._learn(sample, rng)
+
+    def _climb(self, sample: Sample, covariance: Covariance, starts: list[np.ndarray]) -> Learned:
+        climbs = compete(covariance, sample, starts)
+        return Learned(covariance, climbs[0].theta, climbs, {})
 
 
 @dataclass(frozen=True)
@@ -84,6 +105,17 @@ def log_joint(
     ratio = 1 + now.beta * math.exp(now.log_nugget)
     value = fixed_noise(W, contrasts, now.beta, ratio)
     return value - 0.5 * W.shape[0] * arrays.cholesky_log_det(factor)
+
+
+def fixed_noise(W: np.ndarray, contrasts: Contrasts, beta: float, ratio: float) -> float:
+    """phi where beta and the ratio are given rather than maximised away."""
+    k, N = W.shape[0], contrasts.total
+    C = ratio * np.linalg.inv(W) - np.linalg.inv(contrasts.scatter)
+    separation = 0.5 * SIDE**2 * float(np.trace(np.linalg.inv(C)))
+    volume = (N - 1 - k) * math.log(ratio) + float(np.linalg.slogdet(W @ C)[1])
+    nu = k * (N - 1) + 2 * (SHAPE - 1)
+    noise = nu * math.log(beta) - beta * (separation + 2 * RATE)
+    return 0.5 * noise - 0.5 * k * volume + _constant(contrasts)
 
 
 def _expect(
