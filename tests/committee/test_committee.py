@@ -8,8 +8,9 @@ import pytest
 from scipy.special import expit, logsumexp, softmax
 
 from fisherkit import FisherCommitteeClassifier
-from fisherkit.committee.likelihood import Likelihood, LocalParts, calibrate, meaningful, stack
+from fisherkit.committee.stacking import stack
 from fisherkit.core.weights import Weights
+from fisherkit.tuning import Likelihood, LocalParts, fit_scalar, meaningful
 
 RELATIVE_MU = 2.0 ** np.arange(-14, 11)
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
@@ -138,7 +139,7 @@ def cut(likelihood, sizes):
 
 
 def calibrated(likelihood, Z):
-    return calibrate(LocalParts([likelihood]), [meaningful(Z)], likelihood.prior)
+    return fit_scalar(LocalParts([likelihood]), [meaningful(Z)], likelihood.prior)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 1e3])

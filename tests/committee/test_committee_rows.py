@@ -15,9 +15,9 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
 from fisherkit import FisherCommitteeClassifier
-from fisherkit.committee import likelihood
 from fisherkit.committee.members import Status
 from fisherkit.rows.sources import LocalRows
+from fisherkit.tuning import likelihood
 
 N = 900
 SMALL = 1_200_000  # bytes: below what these fits take in memory

@@ -1,6 +1,5 @@
 """Every model on the grid, calibrated on its left-out scores and weighted by its likelihood."""
 
-from fisherkit.committee.likelihood import Likelihood, add_up
 from fisherkit.committee.members import Pricing
 from fisherkit.committee.streamed import (
     Asked,
@@ -13,11 +12,9 @@ from fisherkit.committee.streamed import (
 
 __all__ = [
     "Asked",
-    "Likelihood",
     "LocalScores",
     "Pricing",
     "ScorePass",
-    "add_up",
     "fit_committee",
     "members_within",
     "within",

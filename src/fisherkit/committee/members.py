@@ -6,7 +6,7 @@ i is left out, its calibrated logits are
 
     u_ij = a_j (F_ij - m_i) + b_j,     a_j > 0,  sum of b_j over the classes = 0,
 
-where a_j and b_j minimise N_j, their mean cross-entropy (`fisherkit.committee.likelihood`).
+where a_j and b_j minimise N_j, their mean cross-entropy (`fisherkit.tuning.likelihood`).
 Centring on m_i takes away the label of row i that the bias of a heavily regularised member betrays.
 
     average   omega_j proportional to pi_j exp(-l N_j / 2), pi_j uniform in each family of kernels
@@ -22,7 +22,7 @@ Given the calibrations, g has one coefficient vector for each kernel and width.
 Cost: one decomposition for each kernel and width, plus O(n k) for each member and Newton step. No
 decomposition is kept: of the members that may still end up with weight when a width has been
 priced, the logits and coefficients are, n k numbers each. Logits are columns of
-`fisherkit.committee.likelihood.Parts`: rows in one array here, in blocks in
+`fisherkit.tuning.likelihood.Parts`: rows in one array here, in blocks in
 `fisherkit.committee.streamed`.
 """
 
@@ -36,14 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from fisherkit.committee.likelihood import (
-    Likelihood,
-    LocalParts,
-    Parts,
-    calibrate,
-    meaningful,
-    stack,
-)
+from fisherkit.committee.stacking import stack
 from fisherkit.core import (
     Array,
     Decomposed,
@@ -56,7 +49,16 @@ from fisherkit.core import (
     length,
     mu_floor,
 )
-from fisherkit.tuning import GRID, log, mu_grid
+from fisherkit.tuning import (
+    GRID,
+    Likelihood,
+    LocalParts,
+    Parts,
+    fit_scalar,
+    log,
+    meaningful,
+    mu_grid,
+)
 
 COMBINE = ("average", "stack", "best")
 
@@ -181,7 +183,7 @@ class Pricing:
 
     def add(self, width: Priced) -> None:
         """Calibrate all members at this width, and keep those that may end up with weight."""
-        found = calibrate(self.parts, width.scores, self.likelihood.prior)
+        found = fit_scalar(self.parts, width.scores, self.likelihood.prior)
         slope, offset, loss = (
             np.asarray(arrays.to_numpy(part), dtype=np.float64)
             for part in (found.slope, found.offset, found.loss)

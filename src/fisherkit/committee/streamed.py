@@ -6,7 +6,7 @@
 
 Both passes serve several widths at a time, so that rows are read twice in all. Newton steps of the
 calibrations need the scores of all rows again and again: they are kept, n k numbers for each
-member, until the members of these widths are calibrated (`fisherkit.committee.likelihood` sums over
+member, until the members of these widths are calibrated (`fisherkit.tuning.likelihood` sums over
 blocks). Where moments or scores of all widths do not fit the memory budget, the passes are repeated
 for groups of widths, which costs reading the rows again and no flops; where those of one width do
 not fit, pass 2 is repeated for groups of its mu. Results do not depend on the groups but by
@@ -29,7 +29,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fisherkit.committee.likelihood import Likelihood, LocalParts, Parts, meaningful
 from fisherkit.committee.members import (
     STACKED,
     Committee,
@@ -58,7 +57,7 @@ from fisherkit.rows import (
     left_out,
     second_pass_numbers,
 )
-from fisherkit.tuning import GRID, log, mu_grid
+from fisherkit.tuning import GRID, Likelihood, LocalParts, Parts, log, meaningful, mu_grid
 
 _PASS_SHARE = 0.5  # of the budget, for the passes
 _SCORE_SHARE = 0.25  # for the scores of the members that are being calibrated

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from fisherkit.committee import (
-    Likelihood,
     Pricing,
     ScorePass,
-    add_up,
     fit_committee,
     members_within,
     within,
@@ -32,7 +30,7 @@ from fisherkit.rows import (
     task,
     tree,
 )
-from fisherkit.tuning import probabilities
+from fisherkit.tuning import Likelihood, add_up, probabilities
 
 _PART = 1 << 16  # numbers of a member's scores in the parts that a task sums over
 

@@ -10,7 +10,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from fisherkit.committee import Likelihood, LocalScores, Pricing, fit_committee
+from fisherkit.committee import LocalScores, Pricing, fit_committee
 from fisherkit.core import Array, Residuals, Weights, arrays, coding
 from fisherkit.estimators import validation
 from fisherkit.rows import (
@@ -26,7 +26,7 @@ from fisherkit.rows import (
     read_rows,
     require_number_columns,
 )
-from fisherkit.tuning import CRITERIA, probabilities
+from fisherkit.tuning import CRITERIA, Likelihood, probabilities
 
 
 def reference_of(X: Any) -> Array:

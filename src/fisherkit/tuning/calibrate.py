@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from fisherkit.core import Array, Residuals, Rule, Weights, ahead, arrays, winners
+from fisherkit.tuning.likelihood import SLOPE_BOUNDS, smoothed_targets
 from fisherkit.tuning.select import newton
 
-SLOPE_BOUNDS = (1e-3, 1e9)  # over the spread of the decisions
 _ROUNDING = 16  # units of roundoff in a decision that mean nothing
 _SCATTERS = 1 << 22  # entries of left-out scatters held at once
 
@@ -95,27 +95,6 @@ def loo_decisions(
         for rows in arrays.row_blocks(loo.shape[0], loo.shape[1] ** 2, _SCATTERS)
     ]
     return xp.concat(decisions, axis=0), known
-
-
-def smoothed_targets(indicator: Array, weights: Weights, copies: Array | None = None) -> Array:
-    """What probabilities are fitted to: labels, with a little of each other class; (n, c).
-
-    Two classes: Platt's (n_k + 1)/(n_k + 2) for a row's own class k of n_k rows, and the rest for
-    the other. More: n + 3 - c for the own class and 1/2 for each other one, over their sum, with n
-    the number of all rows. The smoothing then vanishes as 1/n whatever the number of classes:
-    Platt's targets would leave the rows of a small class to the others.
-
-    ``copies`` are the n_k, if there are more rows than these.
-    """
-    xp = arrays.namespace(indicator)
-    if copies is None:
-        copies = xp.sum(weights.frequency[:, None] * indicator, axis=0)
-    c = indicator.shape[1]
-    if c == 2:
-        own = (indicator @ copies)[:, None]
-        return (indicator * own + 1) / (own + 2)
-    own = max(float(xp.sum(copies)) + 3 - c, 1.0)
-    return (indicator * (own - 0.5) + 0.5) / (own + 0.5 * (c - 1))
 
 
 def fit_slope(

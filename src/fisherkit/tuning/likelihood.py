@@ -1,7 +1,6 @@
-"""The cross-entropy of many models' logits at once: calibration of each, stacking of all.
+"""The cross-entropy of many models' logits at once, and the calibration of each.
 
-With logits u, smoothed targets t (`fisherkit.tuning.calibrate`) and rows weighted by shares of sum
-one,
+With logits u, smoothed targets t (`smoothed_targets`) and rows weighted by shares of sum one,
 
     N = mean_i [ log(1 + e^u) - t u ]                      two classes, one logit
     N = mean_i [ log sum_k e^u_k - sum_k t_k u_k ]         more, one logit for each
@@ -11,7 +10,7 @@ of the scores, and the sum of b over the classes zero. Two classes written as in
 scores (1 +- f)/2, so that their logits differ by a z + (b_2 - b_1): the second formula then gives
 the first, slope for slope.
 
-Newton steps need sums over the rows only. `calibrate` and `stack` get them from a function
+Newton steps need sums over the rows only. `fit_scalar` gets them from a function
 ``total(terms, ...)``, so that rows may be in one array, in blocks or on other machines (`Parts`).
 """
 
@@ -27,17 +26,37 @@ from typing import Any, Protocol
 import numpy as np
 
 from fisherkit.core import Array, Weights, arrays
-from fisherkit.tuning import SLOPE_BOUNDS, smoothed_targets
 
-_SHRINK = 0.05  # of stacked weights towards the average
+SLOPE_BOUNDS = (1e-3, 1e9)  # over the spread of the scores
 _ROUNDING = 16  # units of roundoff in a centred score that mean nothing
-_MAX_STEPS = 100
-_DAMPING = 1e-12  # of the Hessian, relative to the largest it may have
+MAX_STEPS = 100
+DAMPING = 1e-12  # of a Hessian, relative to the largest it may have
 _CERTAIN = 1e-10  # squared Newton decrement below which values are rounding, and steps right
 _CONVERGED = 1e-12  # squared Newton decrement: the step that follows leaves rounding
 # A gain in log-likelihood below this is nothing: on noise the best member of the default grid has
 # more in one case of four, and a larger threshold would give up weak signals.
 _NATS = 2.0
+
+
+def smoothed_targets(indicator: Array, weights: Weights, copies: Array | None = None) -> Array:
+    """What probabilities are fitted to: labels, with a little of each other class; (n, c).
+
+    Two classes: Platt's (n_k + 1)/(n_k + 2) for a row's own class k of n_k rows, and the rest for
+    the other. More: n + 3 - c for the own class and 1/2 for each other one, over their sum, with n
+    the number of all rows. The smoothing then vanishes as 1/n whatever the number of classes:
+    Platt's targets would leave the rows of a small class to the others.
+
+    ``copies`` are the n_k, if there are more rows than these.
+    """
+    xp = arrays.namespace(indicator)
+    if copies is None:
+        copies = xp.sum(weights.frequency[:, None] * indicator, axis=0)
+    c = indicator.shape[1]
+    if c == 2:
+        own = (indicator @ copies)[:, None]
+        return (indicator * own + 1) / (own + 2)
+    own = max(float(xp.sum(copies)) + 3 - c, 1.0)
+    return (indicator * (own - 0.5) + 0.5) / (own + 0.5 * (c - 1))
 
 
 @dataclass(frozen=True)
@@ -88,7 +107,7 @@ class Likelihood:
         """Mean cross-entropy of each member; (q,)."""
         xp = arrays.namespace(logits)
         fitted = xp.sum(self.target[:, :, None] * logits, axis=1)
-        return self.share @ (_log_normaliser(logits)[0] - fitted)
+        return self.share @ (log_normaliser(logits)[0] - fitted)
 
     def nothing_found(self, best: float) -> bool:
         """Whether the loss of the best member is no better than noise makes it.
@@ -167,7 +186,7 @@ def meaningful(Z: Array) -> Array:
     return xp.where(xp.abs(Z) > _ROUNDING * arrays.eps(Z), Z, xp.zeros_like(Z))
 
 
-def calibrate(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration:
+def fit_scalar(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration:
     """Slopes and offsets of q members at once from a column of (`meaningful`) centred scores.
 
     Newton steps in (a, b), halved until they descend and cut short at the bounds of a, where
@@ -181,12 +200,12 @@ def calibrate(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration:
     theta = xp.concat([lower[None, :], prior[:, None] * ones], axis=0)
     # Saturated logits have no curvature, nor have scores that are all zero.
     damping = xp.concat(
-        [xp.where(square > 0, _DAMPING * square, ones)[None, :], 0 * theta[1:, :] + _DAMPING],
+        [xp.where(square > 0, DAMPING * square, ones)[None, :], 0 * theta[1:, :] + DAMPING],
         axis=0,
     )
     damping = damping.T[:, :, None] * arrays.like(np.eye(theta.shape[0]), square)
     step, length, value, decrement = xp.zeros_like(theta), ones, ones * math.inf, ones
-    for _ in range(_MAX_STEPS):
+    for _ in range(MAX_STEPS):
         trial = theta + length * step
         new, gradient, hessian = _derivatives(
             parts.total(_logit_sums, [scores], trial), trial, *fixed
@@ -217,7 +236,7 @@ def _logit_sums(rows: Likelihood, pieces: Sequence[Array], theta: Array) -> tupl
     (k, k, q) of the Hessian, the latter but for the diagonal mean of p where there are classes."""
     (Z,) = pieces
     xp = arrays.namespace(Z)
-    norm, P = _log_normaliser(theta[0, :] * Z + theta[1:, :][None, :, :])
+    norm, P = log_normaliser(theta[0, :] * Z + theta[1:, :][None, :, :])
     PZ = P * Z
     sums = rows.mean(norm), rows.mean(P), rows.mean(PZ)
     if Z.shape[1] == 1:  # the formulas below with half of the passes over the data
@@ -249,79 +268,7 @@ def _derivatives(
     return value, gradient, xp.permute_dims(hessian, (2, 0, 1))
 
 
-def stack(parts: Parts, columns: Sequence[Any], omega: Array, k: int) -> tuple[Array, Array]:
-    """v (q,) and b_0 (k,) that minimise the loss of b_0 + sum_j v_j U_j + 0.05 |v - omega|^2.
-
-    Projected Newton steps from omega; the logits U_j of the members are those of all ``columns``.
-    """
-    xp = arrays.namespace(omega)
-    q = omega.shape[0]
-    pull = arrays.like(2 * _SHRINK * (np.arange(q + k) < q), omega)
-    ridge = np.zeros((q + k, q + k))
-    ridge[q:, q:] = k > 1  # as in `_derivatives`
-    ridge = ridge + np.diag(arrays.to_numpy(pull)) + _DAMPING * np.eye(q + k)
-    ridge = arrays.like(ridge, omega)
-    home = xp.concat([omega, arrays.zeros((k,), omega)], axis=0)
-    bounded = pull > 0
-
-    def objective(x: Array) -> float:
-        shrink = 0.5 * float(xp.sum(pull * (x - home) ** 2))
-        return float(parts.total(_stacked_loss, columns, x)[0]) + shrink
-
-    x, value = home, objective(home)
-    for _ in range(_MAX_STEPS):
-        gradient, H = parts.total(_stacked_derivatives, columns, x)
-        gradient, H = gradient + pull * (x - home), H + ridge
-        free = xp.astype(~(bounded & (x <= 0) & (gradient > 0)), x.dtype)
-        H = H * free[:, None] * free[None, :] + xp.linalg.diagonal(H)[None, :] * (
-            arrays.like(np.eye(q + k), omega) * (1 - free)[None, :]
-        )
-        step = -xp.linalg.solve(H, (free * gradient)[:, None])[:, 0]
-        length = 1.0
-        while length > 1e-12:
-            trial = x + length * step
-            trial = xp.where(bounded & (trial < 0), xp.zeros_like(trial), trial)
-            new = objective(trial)
-            if new <= value + 4 * arrays.eps(omega) * abs(value):
-                break
-            length /= 2
-        else:
-            break
-        moved = float(xp.max(xp.abs(trial - x)))
-        x, value = trial, new
-        if moved <= 1e-12:
-            break
-    return x[:q], x[q:]
-
-
-def _stacked(pieces: Sequence[Array]) -> Array:
-    """Logits of the members, and a unit vector for each offset; (b, k, q + k)."""
-    xp = arrays.namespace(*pieces)
-    n, k = pieces[0].shape[:2]
-    return xp.concat([*pieces, arrays.like(np.tile(np.eye(k), (n, 1, 1)), pieces[0])], axis=2)
-
-
-def _stacked_loss(rows: Likelihood, pieces: Sequence[Array], x: Array) -> tuple[Array]:
-    logits = arrays.namespace(x).matmul(_stacked(pieces), x)
-    return (rows.loss(logits[:, :, None])[0],)
-
-
-def _stacked_derivatives(
-    rows: Likelihood, pieces: Sequence[Array], x: Array
-) -> tuple[Array, Array]:
-    """Gradient and Hessian of the loss in the weights of all members and the offsets."""
-    xp = arrays.namespace(x)
-    A = _stacked(pieces)
-    P = _log_normaliser(xp.matmul(A, x)[:, :, None])[1][:, :, 0]
-    gradient = rows.share @ xp.sum((P - rows.target)[:, :, None] * A, axis=1)
-    pulled = xp.sum(P[:, :, None] * A, axis=1)
-    H = -pulled.T @ (rows.share[:, None] * pulled)
-    for c in range(A.shape[1]):
-        H = H + A[:, c, :].T @ ((rows.share * P[:, c])[:, None] * A[:, c, :])
-    return gradient, H
-
-
-def _log_normaliser(U: Array) -> tuple[Array, Array]:
+def log_normaliser(U: Array) -> tuple[Array, Array]:
     """log(1 + e^u) and its derivative for one logit (n, 1, q); log sum e^u for more; (n, q)."""
     xp = arrays.namespace(U)
     if U.shape[1] == 1:
