@@ -11,6 +11,23 @@ give the same rows, not always in the same order.
 
 In the two-class problems, label 1 is the class that the papers number first and that the IDA
 files mark with +1.
+
+References
+----------
+L. Breiman. Bias, variance, and arcing classifiers. Technical report 460, Statistics Department,
+University of California, Berkeley, 1996.
+
+L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and regression trees.
+Wadsworth, 1984.
+
+T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients for
+non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
+
+G. Rätsch, T. Onoda and K.-R. Müller. Soft margins for AdaBoost. Machine Learning 42(3):287-320,
+2001.
+
+K. Saadi, N. L. C. Talbot and G. C. Cawley. Optimally regularised kernel Fisher discriminant
+classification. Neural Networks 20(7):832-841, 2007.
 """
 
 from fisherkit.datasets.generators import (

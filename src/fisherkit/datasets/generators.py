@@ -1,15 +1,15 @@
-"""Synthetic two-class problems (and one with three) of the papers; see `fisherkit.datasets`."""
-
-from typing import Any
+"""Synthetic problems of the papers; `fisherkit.datasets` has the references."""
 
 import numpy as np
 from sklearn.utils import check_random_state
+
+from fisherkit.interfaces import Seed
 
 # mean of Breiman's twonorm and ringnorm, one entry per feature
 _BREIMAN_SHIFT = 2 / np.sqrt(20)
 
 
-def make_torus(n_samples: int = 400, *, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def make_torus(n_samples: int = 400, *, random_state: Seed = None) -> tuple[np.ndarray, np.ndarray]:
     """Draw a round blob inside an annulus, the synthetic problem of Saadi et al. (2007), section 4.
 
     A quarter of the rows, ``n_samples // 4``, are bivariate standard normal; the others have
@@ -18,7 +18,7 @@ def make_torus(n_samples: int = 400, *, random_state: Any = None) -> tuple[np.nd
     Parameters
     ----------
     n_samples : int, default=400
-        Number of rows; from four on, both classes are present.
+        Number of rows; both classes are present from four rows on.
     random_state : int, RandomState instance or None, default=None
         Seed or source of the draw.
 
@@ -27,11 +27,6 @@ def make_torus(n_samples: int = 400, *, random_state: Any = None) -> tuple[np.nd
     X : ndarray of shape (n_samples, 2)
     y : ndarray of shape (n_samples,)
         1 for the blob, 0 for the annulus.
-
-    References
-    ----------
-    K. Saadi, N. L. C. Talbot and G. C. Cawley. Optimally regularised kernel Fisher discriminant
-    classification. Neural Networks 20(7):832-841, 2007.
 
     Examples
     --------
@@ -50,9 +45,9 @@ def make_torus(n_samples: int = 400, *, random_state: Any = None) -> tuple[np.nd
 
 
 def make_ringnorm(
-    n_samples: int = 400, *, random_state: Any = None
+    n_samples: int = 400, *, random_state: Seed = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a wide Gaussian around a narrow one in 20 dimensions, Breiman's ringnorm.
+    """Draw a wide Gaussian around a narrow one in 20 dimensions, the ringnorm of Breiman (1996).
 
     The classes are equally likely: label 1 is N(0, 4 I), label 0 is N((a, ..., a), I) with
     a = 2 / sqrt(20). The IDA set of this name is such a sample, standardised.
@@ -70,11 +65,6 @@ def make_ringnorm(
     y : ndarray of shape (n_samples,)
         1 for the wide class, 0 for the narrow one.
 
-    References
-    ----------
-    L. Breiman. Bias, variance, and arcing classifiers. Technical report 460, Statistics
-    Department, University of California, Berkeley, 1996.
-
     Examples
     --------
     >>> from fisherkit.datasets import make_ringnorm
@@ -89,9 +79,9 @@ def make_ringnorm(
 
 
 def make_twonorm(
-    n_samples: int = 400, *, random_state: Any = None
+    n_samples: int = 400, *, random_state: Seed = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw two spherical Gaussians in 20 dimensions, Breiman's twonorm.
+    """Draw two spherical Gaussians in 20 dimensions, the twonorm of Breiman (1996).
 
     The classes are equally likely: label 1 is N((a, ..., a), I), label 0 is N((-a, ..., -a), I)
     with a = 2 / sqrt(20). The best rule is linear and errs with probability Phi(-2) = 2.3 %.
@@ -109,11 +99,6 @@ def make_twonorm(
     y : ndarray of shape (n_samples,)
         1 for the class of positive mean, 0 for the other.
 
-    References
-    ----------
-    L. Breiman. Bias, variance, and arcing classifiers. Technical report 460, Statistics
-    Department, University of California, Berkeley, 1996.
-
     Examples
     --------
     >>> from fisherkit.datasets import make_twonorm
@@ -128,9 +113,9 @@ def make_twonorm(
 
 
 def make_waveform(
-    n_samples: int = 400, *, random_state: Any = None
+    n_samples: int = 400, *, random_state: Seed = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw noisy mixtures of two out of three triangular waves, the waveforms of Breiman et al.
+    """Draw noisy mixtures of two of three triangular waves, as Breiman et al. (1984, 2.6.2).
 
     With t = 1, ..., 21 and triangles of height 6 and half-width 6 that peak at t = 7, 15 and 11,
 
@@ -153,11 +138,6 @@ def make_waveform(
     y : ndarray of shape (n_samples,)
         0, 1 or 2.
 
-    References
-    ----------
-    L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and regression trees,
-    section 2.6.2. Wadsworth, 1984.
-
     Examples
     --------
     >>> from fisherkit.datasets import make_waveform
@@ -176,9 +156,9 @@ def make_waveform(
 
 
 def make_spiral(
-    n_samples: int = 194, *, noise: float = 0.0, random_state: Any = None
+    n_samples: int = 194, *, noise: float = 0.0, random_state: Seed = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lay out two intertwined spirals of three turns, the hardest toy of the Bayesian papers.
+    """Lay out two intertwined spirals of three turns, as Peña Centeno and Lawrence (2006).
 
     Points t = 0, ..., 96 (or as many in between as asked for) of label 1 have the angle
     pi t / 16 and the radius 6.5 (104 - t)/104; label 0 is the mirror image through the origin.
@@ -188,7 +168,7 @@ def make_spiral(
     n_samples : int, default=194
         Number of rows.
     noise : float, default=0.0
-        Standard deviation of what is added to each coordinate.
+        Standard deviation of the noise added to each coordinate.
     random_state : int, RandomState instance or None, default=None
         Seed or source of the draw.
 
@@ -197,11 +177,6 @@ def make_spiral(
     X : ndarray of shape (n_samples, 2)
     y : ndarray of shape (n_samples,)
         0 or 1, in random order.
-
-    References
-    ----------
-    T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients
-    for non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
 
     Examples
     --------
@@ -221,11 +196,12 @@ def make_spiral(
 
 
 def make_overlap(
-    n_samples: int = 100, *, random_state: Any = None
+    n_samples: int = 100, *, random_state: Seed = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw two Gaussians that overlap: the same covariance, means 2 apart on the second axis.
 
-    Both have the covariance diag(1.5, 0.5); the mean of label 1 is (0, 1), that of label 0 (0, -1).
+    A problem of Peña Centeno and Lawrence (2006). Both classes have the covariance
+    diag(1.5, 0.5); the mean of label 1 is (0, 1), the mean of label 0 is (0, -1).
 
     Parameters
     ----------
@@ -239,11 +215,6 @@ def make_overlap(
     X : ndarray of shape (n_samples, 2)
     y : ndarray of shape (n_samples,)
         0 or 1.
-
-    References
-    ----------
-    T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients
-    for non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
 
     Examples
     --------
@@ -259,10 +230,11 @@ def make_overlap(
     return X, y
 
 
-def make_bumpy(n_samples: int = 100, *, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def make_bumpy(n_samples: int = 100, *, random_state: Seed = None) -> tuple[np.ndarray, np.ndarray]:
     """Draw two centred Gaussians that cross: no line separates them.
 
-    Label 1 has standard deviations (2, 0.4), label 0 (0.4, 2).
+    A problem of Peña Centeno and Lawrence (2006). Label 1 has the standard deviations (2, 0.4),
+    label 0 has (0.4, 2).
 
     Parameters
     ----------
@@ -276,11 +248,6 @@ def make_bumpy(n_samples: int = 100, *, random_state: Any = None) -> tuple[np.nd
     X : ndarray of shape (n_samples, 2)
     y : ndarray of shape (n_samples,)
         0 or 1.
-
-    References
-    ----------
-    T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients
-    for non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
 
     Examples
     --------
@@ -296,19 +263,19 @@ def make_bumpy(n_samples: int = 100, *, random_state: Any = None) -> tuple[np.nd
 
 
 def make_relevance(
-    n_samples: int = 100, *, n_irrelevant: int = 1, random_state: Any = None
+    n_samples: int = 100, *, n_irrelevant: int = 1, random_state: Seed = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw one feature that tells the labels apart, and others that do not.
 
-    The first feature is N(1.5, 0.25) for label 1 and N(-1.5, 0.25) for label 0; every other one is
-    N(0, 9) whatever the label.
+    A problem of Peña Centeno and Lawrence (2006). The first feature is N(1.5, 0.25) for label 1
+    and N(-1.5, 0.25) for label 0; every other feature is N(0, 9) whatever the label.
 
     Parameters
     ----------
     n_samples : int, default=100
         Number of rows, half of them of each label.
     n_irrelevant : int, default=1
-        Number of features that say nothing.
+        Number of features that do not depend on the label.
     random_state : int, RandomState instance or None, default=None
         Seed or source of the draw.
 
@@ -317,11 +284,6 @@ def make_relevance(
     X : ndarray of shape (n_samples, 1 + n_irrelevant)
     y : ndarray of shape (n_samples,)
         0 or 1.
-
-    References
-    ----------
-    T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation coefficients
-    for non-linear discriminant analysis. Journal of Machine Learning Research 7:455-491, 2006.
 
     Examples
     --------

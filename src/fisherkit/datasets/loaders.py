@@ -4,7 +4,7 @@ import difflib
 import os
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Literal, overload
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -48,7 +48,11 @@ Information and Computer Sciences, 2017.
 """
 
 
-def load_ida(name: str, *, return_X_y: bool = False) -> Any:
+@overload
+def load_ida(name: str, *, return_X_y: Literal[False] = False) -> Bunch: ...
+@overload
+def load_ida(name: str, *, return_X_y: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+def load_ida(name: str, *, return_X_y: bool = False) -> Bunch | tuple[np.ndarray, np.ndarray]:
     """Load one of the 13 two-class sets of the IDA benchmark.
 
     From the folder named by ``FISHERKIT_DATA`` where it holds the set; otherwise downloaded once.
@@ -86,11 +90,6 @@ def load_ida(name: str, *, return_X_y: bool = False) -> Any:
         If ``FISHERKIT_DATA`` names no folder, or has no such file and the public source cannot be
         reached.
 
-    References
-    ----------
-    G. Rätsch, T. Onoda and K.-R. Müller. Soft margins for AdaBoost. Machine Learning
-    42(3):287-320, 2001.
-
     Examples
     --------
     Run in the tests where ``FISHERKIT_DATA`` names a folder with the data.
@@ -108,20 +107,22 @@ def load_ida(name: str, *, return_X_y: bool = False) -> Any:
     n_test = len(y) - n_train
     train_idx = arrays.get("train_idx", np.empty((0, n_train))).astype(np.intp)
     test_idx = arrays.get("test_idx", np.empty((0, n_test))).astype(np.intp)
-    descr = _IDA_DESCR.format(
-        name=name,
-        n=len(y),
-        d=X.shape[1],
-        n_train=n_train,
-        n_test=n_test,
-        n_splits=len(train_idx),
-    )
+    sizes = {"n_train": n_train, "n_test": n_test, "n_splits": len(train_idx)}
     return Bunch(
-        data=X, target=y, n_train=n_train, train_idx=train_idx, test_idx=test_idx, DESCR=descr
+        data=X,
+        target=y,
+        n_train=n_train,
+        train_idx=train_idx,
+        test_idx=test_idx,
+        DESCR=_IDA_DESCR.format(name=name, n=len(y), d=X.shape[1], **sizes),
     )
 
 
-def load_uci(name: str, *, return_X_y: bool = False) -> Any:
+@overload
+def load_uci(name: str, *, return_X_y: Literal[False] = False) -> Bunch: ...
+@overload
+def load_uci(name: str, *, return_X_y: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+def load_uci(name: str, *, return_X_y: bool = False) -> Bunch | tuple[np.ndarray, np.ndarray]:
     """Load one of seven two-class UCI sets.
 
     From the folder named by ``FISHERKIT_DATA`` where it holds the set; otherwise downloaded once
