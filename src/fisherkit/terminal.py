@@ -1,4 +1,4 @@
-"""Small things about what is printed: words of others, counts, readers that have left."""
+"""Text for a terminal: counts, texts that come from elsewhere, closed pipes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def spent(seconds: float, *, held_out: bool) -> str:
 
 
 def close_broken_pipes() -> None:
-    """Send what nobody reads any more nowhere, so that Python's exit does not stumble over it."""
+    """Redirect output whose reader has closed the pipe, so that Python exits without an error."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -44,7 +44,7 @@ def close_broken_pipes() -> None:
 def printable(words: object, *, lines: bool = False) -> str:
     r"""Text with control and direction characters written out, such as ``\x1b``.
 
-    They could move the cursor, hide what is shown or reverse its order. ``lines`` keeps line ends.
+    They could move the cursor, hide text or reverse its order. ``lines`` keeps line ends.
 
     Examples
     --------

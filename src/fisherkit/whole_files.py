@@ -1,4 +1,4 @@
-"""Files that are written whole: what stood there stays until all of the new file is on the disk.
+"""Files that are written whole: the old file stays until all of the new one is on the disk.
 
 Everything that the project writes for its users goes through `written`.
 """
@@ -13,22 +13,27 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any, TextIO
+from typing import IO, TYPE_CHECKING, TextIO
 
-_SHOWN = 50  # characters of a name that its unfinished file repeats: names have a greatest length
+from fisherkit.interfaces import FilePath
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_SHOWN = 50  # characters of the name in that of its unfinished file: the system limits lengths
 
 
 @contextmanager
-def written(path: Any) -> Iterator[IO[bytes]]:
+def written(path: FilePath) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes the place of ``path`` once it is complete.
 
-    Until then it stands beside ``path`` under a name of its own, ``.<name>.<random>.part``, so
-    that a full disk, an interruption or a second process leaves the old file or a whole new one.
+    Until then it stands beside ``path`` under the name ``.<name>.<random>.part``, so that a full
+    disk, an interruption or a second process leaves the old file or a whole new one.
     The unfinished file is removed if anything fails; only a killed process leaves it.
 
     The new file has the mode of the old one, and its owner where the system allows that. A
-    symbolic link stays, and what it leads to is replaced. What is no regular file (a device, a
-    named pipe, ``/dev/stdout`` wherever that leads) is written to as it stands.
+    symbolic link stays, and the file that it leads to is replaced. A path that is no regular file
+    (a device, a named pipe, ``/dev/stdout``) is written to directly.
 
     Parameters
     ----------
@@ -62,8 +67,8 @@ def written(path: Any) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def written_text(path: Any) -> Iterator[TextIO]:
-    """As `written`, for text in UTF-8, which is compressed if the name ends in ``.gz``.
+def written_text(path: FilePath) -> Iterator[TextIO]:
+    """Open a file as `written` does, for text in UTF-8; compressed if the name ends in ``.gz``.
 
     Line ends are written as they are given.
     """
@@ -77,7 +82,7 @@ def written_text(path: Any) -> Iterator[TextIO]:
             words.detach()  # flushes; `written` closes the file
 
 
-def check(path: Any) -> None:
+def check(path: FilePath) -> None:
     """Raise now what `written` would raise at once, before hours of work depend on it."""
     name = os.fspath(path)
     with _naming(name):
@@ -143,7 +148,7 @@ class _Named(io.FileIO):
         super().__init__(file, mode)
         self.given = given
 
-    def write(self, data: Any) -> Any:
+    def write(self, data: ReadableBuffer, /) -> int:
         with _naming(self.given):
             return super().write(data)
 
@@ -170,10 +175,10 @@ def _descriptor(path: str) -> int | None:
 
     Opening it by that name would begin a second time at its first byte.
     """
-    own = {os.path.realpath("/proc/self/fd"), "/dev/fd"}
+    folders = {os.path.realpath("/proc/self/fd"), "/dev/fd"}
     for _ in range(40):  # links may lead in circles
         folder, last = os.path.split(path)
-        if last.isdecimal() and os.path.realpath(folder) in own:
+        if last.isdecimal() and os.path.realpath(folder) in folders:
             return int(last)
         if not os.path.islink(path):
             break

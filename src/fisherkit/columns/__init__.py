@@ -1,6 +1,5 @@
 """What the columns of a table are, what is said of them, and how they become features."""
 
-from fisherkit.columns.asked import Asked
 from fisherkit.columns.features import (
     MOST_NAMES,
     fit_in_parts,
@@ -25,10 +24,11 @@ from fisherkit.columns.frames import (
     row_parts,
     texts,
 )
+from fisherkit.columns.options import ColumnOptions
 
 __all__ = [
     "MOST_NAMES",
-    "Asked",
+    "ColumnOptions",
     "TableError",
     "as_text",
     "column_parts",

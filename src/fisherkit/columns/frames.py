@@ -1,14 +1,13 @@
-"""Small questions about the columns of a table, asked of frames in memory and of mapped ones."""
+"""Small questions about the columns of a table, in memory or mapped from files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sized
 
 import numpy as np
 import pandas as pd
 
-_CELLS = 1 << 21  # of a table that are looked at together
+_CELLS = 1 << 21  # cells of a table that are looked at together
 
 
 class TableError(ValueError):
@@ -21,7 +20,7 @@ def is_number(values: pd.Series) -> bool:
 
 
 def number_mask(table: pd.DataFrame) -> np.ndarray:
-    """For each column whether it holds numbers; quick for very many."""
+    """For each column whether it holds numbers; quick for very many columns."""
     known = {dtype: pd.api.types.is_numeric_dtype(dtype) for dtype in set(table.dtypes)}
     return np.array([known[dtype] for dtype in table.dtypes], dtype=bool)
 
@@ -32,7 +31,7 @@ def numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def texts(table: pd.DataFrame) -> pd.DataFrame:
-    """The columns that hold anything else."""
+    """The columns that hold anything but numbers."""
     return table.loc[:, ~number_mask(table)]
 
 
@@ -67,7 +66,7 @@ def level_counts(values: pd.Series) -> pd.Series:
     return counts.set_axis(counts.index.astype(object))
 
 
-def row_parts(table: Any, columns: int) -> Iterator[slice]:
+def row_parts(table: Sized, columns: int) -> Iterator[slice]:
     """Slices of rows that together are the table, each of a few million cells."""
     step = max(_CELLS // max(columns, 1), 1)
     for start in range(0, len(table), step):
@@ -75,19 +74,19 @@ def row_parts(table: Any, columns: int) -> Iterator[slice]:
 
 
 def column_parts(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The columns side by side in parts of a few million cells, or one by one if rows are many."""
+    """Groups of neighbouring columns, of a few million cells; single columns if rows are many."""
     step = max(_CELLS // max(len(table), 1), 1)
     for start in range(0, table.shape[1], step):
         yield table.iloc[:, start : start + step]
 
 
 def place(table: pd.DataFrame | pd.Series, position: int) -> str:
-    """Where a row is in its file, for messages."""
+    """Where a row is in its file, for a message."""
     return f"{table.index.name or 'row'} {table.index[position]}"
 
 
-def quoted(names: Iterable[Any], most: int = 8) -> str:
-    """Names for a message: the first few of them."""
+def quoted(names: Iterable[object], most: int = 8) -> str:
+    """The first few names, for a message."""
     names = list(names)
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

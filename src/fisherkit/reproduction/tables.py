@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import rankdata, studentized_range
 from scipy.stats import t as student
 
+from fisherkit.interfaces import FilePath
 from fisherkit.reproduction.experiments import (
     CONTROLS,
     QUICK_SETS,
@@ -327,7 +328,7 @@ def overview(journal: Journal, *, splits: int = 100, quick: bool = False) -> lis
     return rows
 
 
-def write(path: object, columns: Iterable[str], rows: Iterable[Row]) -> None:
+def write(path: FilePath, columns: Iterable[str], rows: Iterable[Row]) -> None:
     """Write a table as CSV; what a row lacks, and what is not a number, is left empty."""
     with written_text(path) as file:
         writer = csv.DictWriter(file, list(columns), restval="", lineterminator="\n")

@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from fisherkit.columns import TableError, as_text, is_number, moments
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from pyarrow import ipc, parquet
 
 COLUMNAR = (".parquet", ".feather", ".arrow")
 
@@ -29,7 +33,7 @@ class ColumnarFile:
 
     @classmethod
     def open(cls, path: Path, ending: str) -> ColumnarFile:
-        """Read names and number of rows; a file that is no good raises `TableError`."""
+        """Read the names and the number of rows; a damaged file raises `TableError`."""
         names, n_rows = _outline(path, ending)
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
@@ -39,7 +43,7 @@ class ColumnarFile:
     def parts(
         self, text: Sequence[str], levels: Sequence[str], rows: int | None
     ) -> Iterator[pd.DataFrame]:
-        """As `fisherkit.tables.text_files.TextFile.parts`; rows are counted from 1."""
+        """The table in parts, as `TextFile.parts` gives them; rows are counted from 1."""
         start = 1
         for part in _batches(self.path, self.ending, rows):
             index = pd.RangeIndex(start, start + len(part), name="row")
@@ -52,15 +56,15 @@ class ColumnarFile:
             yield pd.DataFrame(columns).set_axis(index)
 
     def words(self, name: str) -> pd.Series:
-        """How often each whole number of a column occurs, as text; nothing of other columns."""
-        found = pd.Series(dtype="int64")
+        """How often each value of a column of whole numbers occurs, as text; empty for others."""
+        counts = pd.Series(dtype="int64")
         position = self.names.index(name)
         for part in _batches(self.path, self.ending, _WORD_ROWS):
             values = part.iloc[:, position]
             if not pd.api.types.is_integer_dtype(values.dtype):
                 break
-            found = found.add(values.dropna().astype(str).value_counts(), fill_value=0)
-        return found.astype("int64")
+            counts = counts.add(values.dropna().astype(str).value_counts(), fill_value=0)
+        return counts.astype("int64")
 
 
 def _column(values: pd.Series, *, text: bool) -> pd.Series:
@@ -86,7 +90,7 @@ def _outline(path: Path, ending: str) -> tuple[list[str], int]:
 
 
 def _batches(path: Path, ending: str, rows: int | None) -> Iterator[pd.DataFrame]:
-    """Frames of at most so many rows; ``None`` is all at once."""
+    """Frames of at most ``rows`` rows; ``None`` is all at once."""
     with _opened(path, ending) as file:
         if rows is None:
             yield _pandas(file.read() if ending == ".parquet" else file.read_all())
@@ -100,14 +104,14 @@ def _batches(path: Path, ending: str, rows: int | None) -> Iterator[pd.DataFrame
                     yield _frame(batch.slice(start, rows))
 
 
-def _frame(batch: Any) -> pd.DataFrame:
-    import pyarrow as pa  # type: ignore[import-untyped]
+def _frame(batch: pa.RecordBatch) -> pd.DataFrame:
+    import pyarrow as pa
 
     return _pandas(pa.Table.from_batches([batch]))
 
 
-def _pandas(table: Any) -> pd.DataFrame:
-    """A frame in which large whole numbers keep all digits beside missing values, too."""
+def _pandas(table: pa.Table) -> pd.DataFrame:
+    """A frame in which large whole numbers keep all digits, also beside missing values."""
     import pyarrow as pa
 
     whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
@@ -115,7 +119,7 @@ def _pandas(table: Any) -> pd.DataFrame:
 
 
 @contextmanager
-def _opened(path: Path, ending: str) -> Iterator[Any]:
+def _opened(path: Path, ending: str) -> Iterator[parquet.ParquetFile | ipc.RecordBatchFileReader]:
     try:
         import pyarrow as pa
         from pyarrow import ipc, parquet

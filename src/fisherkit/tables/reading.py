@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +23,7 @@ from fisherkit.columns import (
     replaced,
     texts,
 )
+from fisherkit.interfaces import FilePath
 from fisherkit.tables.columnar_files import COLUMNAR, ColumnarFile
 from fisherkit.tables.text_files import MISSING, TextFile
 
@@ -32,13 +32,18 @@ __all__ = ["TableError", "read_table"]
 SEPARATORS = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
 
 _PART_CELLS = 1 << 19
-_PART_ROWS = (128, 1 << 16)  # fewer make columns dear: each has a price in every part
-_LARGEST = 1e150  # number of which sums of squares are finite
-_MOSTLY = 0.8  # share of numbers from which a text among them is taken for a mistake
-_ONE_WAY: dict[str, Any] = {
+_PART_ROWS = (128, 1 << 16)  # at least some: every part has a cost for each column
+_LARGEST = 1e150  # sums of squares of larger numbers may be infinite
+_MOSTLY = 0.8  # where this share of a column are numbers, a text among them is a mistake
+_ONE_WAY: dict[str, str | float] = {
     **{"TRUE": "True", "true": "True", "FALSE": "False", "false": "False"},
     **dict.fromkeys(MISSING, np.nan),
 }
+_EXTREME = (
+    f"{{:g}} is too large to compute with (beyond {_LARGEST:g}). Leave the field empty if such a "
+    "number stands for an unknown value, or use larger units."
+)
+_INFINITE = "an infinite value. Leave the field empty if it is unknown."
 _DATE = (
     r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.](\d{2}|\d{4})( .*)?|\d{4}/\d\d?/\d\d?"
 )
@@ -59,22 +64,22 @@ class Column:
     @classmethod
     def all_of(cls, X: pd.DataFrame) -> list[Column]:
         """The columns that a training has seen."""
-        found = []
+        columns = []
         for part in column_parts(X):
             missing = part.isna().sum().tolist()
             block = numbers(part)
             spans = dict(zip(block.columns, block.agg(["min", "max"]).to_numpy().T, strict=True))
-            found += [
+            columns += [
                 cls(str(name), "number", count, tuple(map(float, spans[name])))
                 if name in spans
                 else cls(str(name), "text", count, (float(part[name].nunique()),))
                 for name, count in zip(part.columns, missing, strict=True)
             ]
-        return found
+        return columns
 
 
 def read_table(
-    path: Any, *, text: Sequence[str] = (), levels: Sequence[str] = (), encoding: str = "utf-8"
+    path: FilePath, *, text: Sequence[str] = (), levels: Sequence[str] = (), encoding: str = "utf-8"
 ) -> pd.DataFrame:
     """The table in a file; the ending of its name says which kind it is.
 
@@ -87,10 +92,10 @@ def read_table(
         empty fields and "?" are missing values in them: NA and None are texts. Names that the
         table does not have are ignored.
     levels : sequence of str
-        Columns to keep as text as well, where NA and None are missing values as elsewhere: those
-        that were text in another file.
+        Columns to keep as text as well, such as the text columns of another file; here NA and None
+        are missing values.
     encoding : str
-        Of a text file without a byte-order mark.
+        Encoding of a text file that has no byte-order mark.
 
     Returns
     -------
@@ -134,13 +139,13 @@ class TableFile:
     source: TextFile | ColumnarFile
 
     def parts(self, rows: int | None) -> Iterator[pd.DataFrame]:
-        """The rows in order, at most so many at a time; ``None`` is all at once.
+        """The table in order, at most ``rows`` rows at a time; ``None`` is all at once.
 
         A column is of one kind, numbers or text, in all parts.
         """
         for part in self.source.parts(self.text, self.levels, rows):
             part = _tidied(part)
-            _refuse_infinite(part, self.path)
+            _refuse(part, self.path, np.isinf, _INFINITE)
             yield part
 
     def words(self, name: str) -> pd.Series:
@@ -149,14 +154,14 @@ class TableFile:
 
     @property
     def part_rows(self) -> int:
-        """Rows of which memory holds a few parts with ease."""
+        """Rows of a part that is small enough for memory to hold several."""
         return min(max(_PART_CELLS // len(self.names), _PART_ROWS[0]), _PART_ROWS[1])
 
 
 def open_table(
-    path: Any, *, text: Sequence[str] = (), levels: Sequence[str] = (), encoding: str = "utf-8"
+    path: FilePath, *, text: Sequence[str] = (), levels: Sequence[str] = (), encoding: str = "utf-8"
 ) -> TableFile:
-    """Look at the structure of a file, every record of it; parameters as in `read_table`."""
+    """Check the structure of every record of a file; the parameters are those of `read_table`."""
     path = Path(path)
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
@@ -191,19 +196,19 @@ def _tidied(table: pd.DataFrame) -> pd.DataFrame:
     return replaced(table, changed)
 
 
-def date_columns(table: pd.DataFrame) -> dict[str, Any]:
+def date_columns(table: pd.DataFrame) -> dict[str, object]:
     """Columns that hold dates or times, each with one of its values."""
-    found = {}
+    examples = {}
     for name, values in texts(table).items():
         if moments(values):
             known = values.dropna()
             if len(known):
-                found[str(name)] = known.iloc[0]
+                examples[str(name)] = known.iloc[0]
         elif len(counts := level_counts(values)):
             dates = counts.index.astype(str).str.fullmatch(_DATE)
             if counts[dates].sum() >= _MOSTLY * counts.sum():
-                found[str(name)] = values.loc[values.first_valid_index()]
-    return found
+                examples[str(name)] = values.loc[values.first_valid_index()]
+    return examples
 
 
 def stray_text(values: pd.Series) -> int | None:
@@ -217,7 +222,7 @@ def stray_text(values: pd.Series) -> int | None:
     return int(np.flatnonzero(values.isin(counts.index[~numbers]))[0])
 
 
-def match(table: pd.DataFrame, columns: Sequence[Column], source: Any) -> pd.DataFrame:
+def match(table: pd.DataFrame, columns: Sequence[Column], source: FilePath) -> pd.DataFrame:
     """The columns that a model was trained on, in its order, from a table that may have others."""
     missing = [column.name for column in columns if column.name not in table.columns]
     if missing:
@@ -237,38 +242,32 @@ def match(table: pd.DataFrame, columns: Sequence[Column], source: Any) -> pd.Dat
     return table
 
 
-def _as_number(values: pd.Series, source: Any) -> pd.Series:
-    """Numbers of a column of text, which are all missing or written in a way of their own."""
-    found = pd.to_numeric(values, errors="coerce")
-    wrong = np.flatnonzero((values.notna() & found.isna()).to_numpy())
+def _as_number(values: pd.Series, source: FilePath) -> pd.Series:
+    """The numbers of a column that was read as text, where each must be a number or missing."""
+    parsed = pd.to_numeric(values, errors="coerce")
+    wrong = np.flatnonzero((values.notna() & parsed.isna()).to_numpy())
     if len(wrong):
         raise TableError(
             f"{source}, {place(values, wrong[0])}, column {values.name!r}: "
             f"{values.iloc[wrong[0]]!r} is not a number, as this column was in training."
         )
-    return found
+    return parsed
 
 
-def refuse_extreme(table: pd.DataFrame, source: Any) -> None:
-    """Numbers whose squares, summed up over the rows, would be infinite."""
+def refuse_extreme(table: pd.DataFrame, source: FilePath) -> None:
+    """Refuse numbers whose squares, summed over the rows, would be infinite."""
+    _refuse(table, source, lambda values: np.abs(values) > _LARGEST, _EXTREME)
+
+
+Wrong = Callable[[np.ndarray], np.ndarray]
+
+
+def _refuse(table: pd.DataFrame, source: FilePath, wrong: Wrong, complaint: str) -> None:
+    """Raise for the first number that is wrong; ``complaint`` has a place for it."""
     block = numbers(table)
     values = block.to_numpy(dtype=np.float64, na_value=np.nan)
-    extreme = np.abs(values) > _LARGEST
-    if extreme.any():
-        row, column = np.argwhere(extreme)[0]
-        raise TableError(
-            f"{source}, {place(table, row)}, column {block.columns[column]!r}: "
-            f"{values[row, column]:g} is too large to compute with (beyond {_LARGEST:g}). Leave "
-            "the field empty if such a number stands for an unknown value, or use larger units."
-        )
-
-
-def _refuse_infinite(table: pd.DataFrame, path: Path) -> None:
-    block = numbers(table)
-    infinite = np.isinf(block.to_numpy(dtype=np.float64, na_value=np.nan))
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        raise TableError(
-            f"{path}, {place(table, row)}, column {block.columns[column]!r}: an infinite value. "
-            "Leave the field empty if it is unknown."
-        )
+    places = np.argwhere(wrong(values))
+    if len(places):
+        row, column = places[0]
+        where = f"{source}, {place(table, row)}, column {block.columns[column]!r}"
+        raise TableError(f"{where}: {complaint.format(values[row, column])}")

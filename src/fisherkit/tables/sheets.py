@@ -1,17 +1,16 @@
-"""Cells of the tables that the command writes, for people and for their spreadsheets."""
+"""Cells of the tables that the command writes, made safe for spreadsheets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import pandas as pd
 
 from fisherkit.columns import is_number
 from fisherkit.terminal import printable
 
-# What makes a formula of a cell, also in the full width of East Asian scripts; and the mark itself.
+# A cell that begins so is a formula, also in the full width of East Asian scripts; and the mark.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
 
 _WRITTEN_OUT = re.compile(r"\\([nrt]|[xuU][0-9a-f])")  # as `printable` writes control characters
@@ -30,7 +29,7 @@ def joined(labels: Iterable[str]) -> str:
 
 
 def guarded(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with texts and headers as `as_text`; columns of numbers stay as they are.
+    """The table with safe texts and headers; columns of numbers stay as they are.
 
     Examples
     --------
@@ -43,12 +42,12 @@ def guarded(table: pd.DataFrame) -> pd.DataFrame:
         place: values if is_number(values) else values.astype(object).map(_cell, na_action="ignore")
         for place, (_, values) in enumerate(table.items())
     }
-    found = pd.DataFrame(columns, index=table.index)
-    return found.set_axis([_cell(name) for name in table.columns], axis=1)
+    cells = pd.DataFrame(columns, index=table.index)
+    return cells.set_axis([_cell(name) for name in table.columns], axis=1)
 
 
-def _cell(value: Any) -> str:
-    """A text that no spreadsheet takes for a formula: with an apostrophe, where it would be one.
+def _cell(value: object) -> str:
+    """A text that no spreadsheet takes for a formula: it begins with an apostrophe where needed.
 
     Control characters, which include tabs and line ends, are written out; backslashes are doubled
     in a text that has both, or where one of them would read as such. A text that begins with an

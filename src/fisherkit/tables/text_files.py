@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,10 @@ import pandas as pd
 from fisherkit.columns import TableError, as_text, is_number, number_mask, replaced
 from fisherkit.core import progress
 
-MISSING = ["", "?"]  # in every column; where text was not asked for, words such as NA as well
+if TYPE_CHECKING:
+    from _csv import Reader
+
+MISSING = ["", "?"]  # missing in every column; words such as NA only where text was not asked for
 
 _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _WITH_COMMA = r"[-+]?\d+(,\d+)?"
@@ -34,7 +37,7 @@ _IN_GROUPS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
 _SURELY_GROUPS = r",\d{3}[,.]"
 _WHOLE = r"[-+]?\d+"
 _FEW = 100
-_WORD_ROWS = 1 << 18  # of one column that are read together
+_WORD_ROWS = 1 << 18  # rows of one column that are read together
 _REPORTED = 1 << 16  # records between reports of progress
 
 log = logging.getLogger(progress.LOGGER)
@@ -51,10 +54,10 @@ class _Writing:
     surely_groups: bool = False
 
     def see(self, known: pd.Series) -> None:
-        for some in (known.iloc[:_FEW], known):  # most texts betray themselves at once
+        for sample in (known.iloc[:_FEW], known):  # the first values rule most texts out
             if not (self.with_comma or self.in_groups):
                 return
-            words = some.astype(str).str.strip()
+            words = sample.astype(str).str.strip()
             self.with_comma = self.with_comma and bool(words.str.fullmatch(_WITH_COMMA).all())
             self.in_groups = self.in_groups and bool(words.str.fullmatch(_IN_GROUPS).all())
             self.whole = self.whole and bool(words.str.fullmatch(_WHOLE).all())
@@ -67,8 +70,8 @@ class _Writing:
 class _Look:
     """What all rows say of the columns, gathered part by part.
 
-    ``odd`` are the columns that were not numbers in some part, ``points`` those where a number such
-    as 3.14 was in some part.
+    ``odd`` are the columns that were not plain numbers in some part, ``points`` the columns with a
+    number such as 3.14 in some part.
     """
 
     separator: str
@@ -94,21 +97,21 @@ class _Look:
         return {name for name, seen in self.odd.items() if seen.whole}
 
     def writing(self) -> dict[str, str]:
-        """Of the columns that are numbers after all: what a comma in them stands for."""
-        found = dict.fromkeys(self._whole & self.points, "")  # large quantities, with fractions
+        """What a comma stands for in each column that holds numbers after all."""
+        commas = dict.fromkeys(self._whole & self.points, "")  # large quantities, with fractions
         for name, seen in self.odd.items():
             groups = seen.in_groups and (self.separator != ";" or seen.surely_groups or self.points)
             if not seen.any_comma:
                 continue
             if groups:
-                found[name] = ""
+                commas[name] = ""
             elif seen.with_comma and self.separator != "," and not self.points:
-                found[name] = "."
-        return found
+                commas[name] = "."
+        return commas
 
 
 def _plain(values: pd.Series, comma: str) -> pd.Series:
-    """Numbers of the texts of a column, with its commas replaced."""
+    """The numbers in the texts of a column, where commas are written otherwise."""
     if is_number(values):
         return values
     return pd.to_numeric(values.str.strip().str.replace(",", comma, regex=False))
@@ -129,7 +132,7 @@ class TextFile:
 
     @classmethod
     def open(cls, path: Path, encoding: str, separator: str | None) -> TextFile:
-        """Check every record of the file; what is wrong raises `TableError` with the line."""
+        """Check every record of the file; a wrong one raises `TableError` with its line."""
         try:
             return cls._scan(path, _encoding(path, encoding), separator)
         except UnicodeDecodeError as error:
@@ -153,7 +156,7 @@ class TextFile:
     def parts(
         self, text: Sequence[str], levels: Sequence[str], rows: int | None
     ) -> Iterator[pd.DataFrame]:
-        """The table, in parts of so many rows, under the lines; ``None`` is all of it at once.
+        """The table, indexed by lines, in parts of ``rows`` rows; ``None`` is all at once.
 
         Columns have the same kind in every part: with more than one, the file is read twice.
         """
@@ -177,12 +180,11 @@ class TextFile:
 
     def words(self, name: str) -> pd.Series:
         """How often each text of a column occurs, as it is written; only "" and "?" are missing."""
-        found = pd.Series(dtype="int64")
+        counts = pd.Series(dtype="int64")
         column = frozenset([name])
-        options: dict[str, Any] = {"usecols": [name], "keep_default_na": False}
-        for part in self._parse(column, _WORD_ROWS, **options):
-            found = found.add(part[name].value_counts(), fill_value=0)
-        return found.sort_values(ascending=False, kind="stable").astype("int64")
+        for part in self._parse(column, _WORD_ROWS, usecols=[name], keep_default_na=False):
+            counts = counts.add(part[name].value_counts(), fill_value=0)
+        return counts.sort_values(ascending=False, kind="stable").astype("int64")
 
     def _written(self, parts: Iterator[pd.DataFrame], look: _Look) -> Iterator[pd.DataFrame]:
         writing = look.writing()
@@ -204,7 +206,7 @@ class TextFile:
             part[asked] = texts_of_part[asked]
             yield part
 
-    def _parse(self, texts: frozenset[str], rows: int, **options: Any) -> Iterator[pd.DataFrame]:
+    def _parse(self, texts: frozenset[str], rows: int, **options: object) -> Iterator[pd.DataFrame]:
         start = 0
         with (
             _text(self.path, self.encoding) as file,
@@ -234,7 +236,7 @@ class TextFile:
 
 
 def _encoding(path: Path, encoding: str) -> str:
-    """What the byte-order mark says, or else the encoding given, which must exist."""
+    """The encoding that the byte-order mark names, or else the given one, which must exist."""
     codecs.lookup(encoding)
     with _binary(path) as file:
         start = file.read(4096)
@@ -249,7 +251,7 @@ def _encoding(path: Path, encoding: str) -> str:
     return encoding
 
 
-def _binary(path: Path) -> Any:
+def _binary(path: Path) -> IO[bytes] | gzip.GzipFile:
     return gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
 
 
@@ -258,18 +260,17 @@ def _text(path: Path, encoding: str) -> io.TextIOWrapper:
 
 
 def _undecodable(path: Path, encoding: str, error: UnicodeDecodeError) -> str:
-    where = path
     with _binary(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode(encoding)
-            except UnicodeDecodeError as found:
-                byte = line[found.start]
+            except UnicodeDecodeError as wrong:
+                byte = line[wrong.start]
                 return (
-                    f"{where}, line {number}: byte 0x{byte:02x} is not {encoding}. Save the file "
+                    f"{path}, line {number}: byte 0x{byte:02x} is not {encoding}. Save the file "
                     "as UTF-8, or give its encoding with --encoding (often cp1252 or latin-1)."
                 )
-    return f"{where} is not {encoding}: {error.reason}. Save the file as UTF-8."
+    return f"{path} is not {encoding}: {error.reason}. Save the file as UTF-8."
 
 
 def _separator(header: str) -> str:
@@ -278,7 +279,7 @@ def _separator(header: str) -> str:
     return max(",;\t|", key=bare.count)
 
 
-def _structure(reader: Any, path: Path) -> tuple[list[str], array[int]]:
+def _structure(reader: Reader, path: Path) -> tuple[list[str], array[int]]:
     """Names of the columns and the line where each record begins; every record is checked."""
     names: list[str] | None = None
     lines = array("q")
@@ -301,16 +302,18 @@ def _structure(reader: Any, path: Path) -> tuple[list[str], array[int]]:
     return names, lines
 
 
-def _records(reader: Any, path: Path) -> Iterator[list[str]]:
-    """Records, or the line where a broken one begins: a quote that is missing swallows the rest."""
+def _records(reader: Reader, path: Path) -> Iterator[list[str]]:
+    """The records; a broken one raises with the line where it begins, as a missing quote takes
+    the rest of the file into it.
+    """
     begin = 1
     try:
         for record in reader:
             begin = reader.line_num + 1
             yield record
     except csv.Error as error:
-        found = f"{path}, line {begin}: {error} (is a quote missing?)"
-        raise TableError(found) from error
+        message = f"{path}, line {begin}: {error} (is a quote missing?)"
+        raise TableError(message) from error
 
 
 def _checked_names(names: list[str], path: Path, line: int) -> list[str]:
@@ -327,16 +330,16 @@ def _checked_names(names: list[str], path: Path, line: int) -> list[str]:
 
 
 def _wrong_width(record: list[str], names: list[str], path: Path, line: int) -> str:
-    found, wanted = len(record), len(names)
-    if found < wanted:
-        what = f"the first one missing is {names[found]!r}. Is the file truncated?"
+    given, wanted = len(record), len(names)
+    if given < wanted:
+        what = f"the first one missing is {names[given]!r}. Is the file truncated?"
     else:
         what = f"the first one too many is {record[wanted]!r}. Is a quote missing?"
-    return f"{path}, line {line}: {found} fields where the header has {wanted}; {what}"
+    return f"{path}, line {line}: {given} fields where the header has {wanted}; {what}"
 
 
 def _decimal_points(table: pd.DataFrame) -> list[str]:
-    """Columns that have numbers such as 3.14; whole ones beside missing values do not tell."""
+    """Columns that have numbers such as 3.14; whole numbers beside missing values do not tell."""
     floats = table.select_dtypes("float")
     values = floats.to_numpy()
     known = np.isfinite(values)

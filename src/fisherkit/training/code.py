@@ -5,7 +5,7 @@ from __future__ import annotations
 import pprint
 from collections.abc import Sequence
 
-from fisherkit.columns import MOST_NAMES, Asked
+from fisherkit.columns import MOST_NAMES, ColumnOptions
 from fisherkit.training.methods import Recipe
 
 READ_EXAMPLE = """\
@@ -36,7 +36,7 @@ text = Pipeline(
 
 
 def read_file(
-    asked: Asked, left_out: Sequence[str], conversion: str, *, as_written: bool = False
+    asked: ColumnOptions, left_out: Sequence[str], conversion: str, *, as_written: bool = False
 ) -> str:
     """Code that reads X and y; ``conversion`` makes labels of the target.
 
@@ -80,7 +80,7 @@ def program(
     return "\n".join([_imports(reading, numbers, texts, recipe), *body])
 
 
-def out_of_core_program(asked: Asked, left_out: Sequence[str], recipe: Recipe) -> str:
+def out_of_core_program(asked: ColumnOptions, left_out: Sequence[str], recipe: Recipe) -> str:
     """As `program`, by the function that does what the command did out of core."""
     many = len(left_out) > MOST_NAMES
     names = asked.drop if many else left_out
@@ -99,7 +99,7 @@ def out_of_core_program(asked: Asked, left_out: Sequence[str], recipe: Recipe) -
     )
 
 
-def _options(asked: Asked, *names: str) -> list[str]:
+def _options(asked: ColumnOptions, *names: str) -> list[str]:
     """Arguments that differ from their defaults, each after a comma."""
     given = [(name, list(getattr(asked, name))) for name in names]
     found = [f", {name}={some!r}" for name, some in given if some]

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 from fisherkit.columns import (
-    Asked,
+    ColumnOptions,
     TableError,
     column_parts,
     is_number,
@@ -54,7 +54,7 @@ class Data:
     reading: str
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
-    asked: Asked | None = None
+    asked: ColumnOptions | None = None
     workspace: Path | None = None
     seconds: float = 0.0
 
@@ -128,7 +128,7 @@ def read_data(path: Any, target: str | None, **words: Any) -> Data:
     >>> data.numbers, data.y.tolist()
     (['size'], ['yes', 'no', 'yes', 'no'])
     """
-    asked = Asked(path, target, **words)
+    asked = ColumnOptions(path, target, **words)
     file, labels = open_labelled(asked)
     (table,) = file.parts(None)
     labelled = table[asked.target].notna()
@@ -136,7 +136,7 @@ def read_data(path: Any, target: str | None, **words: Any) -> Data:
     return data_of(table[labelled] if unlabelled else table, asked, labels, unlabelled)
 
 
-def open_labelled(asked: Asked) -> tuple[TableFile, LabelWords]:
+def open_labelled(asked: ColumnOptions) -> tuple[TableFile, LabelWords]:
     """A file whose labels are read as they are meant, and what is to be said about their words."""
     file = open_table(asked.path, text=asked.text, encoding=asked.encoding)
     target = asked.check(file.names)
@@ -146,7 +146,7 @@ def open_labelled(asked: Asked) -> tuple[TableFile, LabelWords]:
 
 def data_of(
     table: pd.DataFrame,
-    asked: Asked,
+    asked: ColumnOptions,
     words: LabelWords,
     unlabelled: int,
     *,

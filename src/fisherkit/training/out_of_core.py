@@ -29,7 +29,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from fisherkit.columns import (
-    Asked,
+    ColumnOptions,
     TableError,
     fit_in_parts,
     moments,
@@ -113,7 +113,9 @@ def fit_table(
     ['False', 'True']
     """
     with workspace() as folder:
-        asked = Asked(path, target, tuple(left_out), tuple(keep or ()), tuple(text), encoding)
+        asked = ColumnOptions(
+            path, target, tuple(left_out), tuple(keep or ()), tuple(text), encoding
+        )
         file, words = open_labelled(asked)
         if keep is None:
             asked = replace(asked, keep=tuple(file.names))
@@ -214,17 +216,17 @@ def map_data(folder: Path, path: Any, target: str | None, **words: Any) -> Data:
     TableError
         With file, line and column; also where a text has too many levels to count.
     """
-    asked = Asked(path, target, **words)
+    asked = ColumnOptions(path, target, **words)
     file, labels = open_labelled(asked)
     return _map(folder, file, asked, labels)
 
 
-def map_table(folder: Path, file: TableFile, asked: Asked) -> pd.DataFrame:
+def map_table(folder: Path, file: TableFile, asked: ColumnOptions) -> pd.DataFrame:
     """The rows with a label as a frame of mapped columns, without those to drop."""
     return _Spool.filled(folder, file, asked).frame()
 
 
-def _map(folder: Path, file: TableFile, asked: Asked, words: LabelWords) -> Data:
+def _map(folder: Path, file: TableFile, asked: ColumnOptions, words: LabelWords) -> Data:
     spool = _Spool.filled(folder, file, asked)
     for name in spool.unread:
         if name in asked.keep or name == asked.target:
@@ -292,7 +294,7 @@ class _Spool:
     rows: int = 0
 
     @classmethod
-    def filled(cls, folder: Path, file: TableFile, asked: Asked) -> _Spool:
+    def filled(cls, folder: Path, file: TableFile, asked: ColumnOptions) -> _Spool:
         """Read the file once, a part at a time."""
         parts = (part.drop(columns=list(asked.drop)) for part in file.parts(file.part_rows))
         first = next(parts)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fisherkit.columns import Asked, TableError, number_mask, row_parts
+from fisherkit.columns import ColumnOptions, TableError, number_mask, row_parts
 from fisherkit.models import ModelFile, ModelFileError, files
 from fisherkit.tables import Column, TableFile, match, open_table
 from fisherkit.training.fingerprints import TrainingRows
@@ -129,7 +129,7 @@ def _rows_of_training(
     if in_blocks(file.model):
         used = {target, *(column.name for column in known)}
         unused = tuple(name for name in rows.names if name not in used)
-        table = map_table(folder, rows, Asked(path, target, drop=unused))
+        table = map_table(folder, rows, ColumnOptions(path, target, drop=unused))
     else:
         (table,) = rows.parts(None)
         table = table[table[target].notna()]

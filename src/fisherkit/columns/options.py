@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 from fisherkit.columns.frames import TableError, quoted
+from fisherkit.interfaces import FilePath
 from fisherkit.terminal import counted
 
 _SHOWN = 8  # names of columns in a message
 
 
 @dataclass(frozen=True)
-class Asked:
+class ColumnOptions:
     """What a user says of the columns of a file.
 
-    ``target`` are the labels, ``drop`` is to be left out, ``keep`` to be used although it looks
-    like row numbers, ``text`` to be text although it looks like numbers.
+    ``target`` holds the labels; columns of ``drop`` are left out, columns of ``keep`` are used
+    although they look like row numbers, and columns of ``text`` are text although they look like
+    numbers.
     """
 
-    path: Any
+    path: FilePath
     target: str | None
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
@@ -32,7 +33,7 @@ class Asked:
         """The target, if the table with these columns has it and everything else named."""
         named = [("--target", self.target)] if self.target is not None else []
         options = {"--drop": self.drop, "--keep": self.keep, "--text": self.text}
-        named += [(option, name) for option, some in options.items() for name in some]
+        named += [(option, name) for option, names_given in options.items() for name in names_given]
         known = set(names)
         for option, name in named:
             if name not in known:
@@ -59,6 +60,6 @@ def _outline(names: list[str]) -> str:
 def _meant(name: str, names: Iterable[str]) -> str:
     """A question, if a column has nearly that name."""
     lower = {str(other).lower(): other for other in names}
-    found = get_close_matches(name.lower(), lower, n=1)
-    found += [other for other in lower if name.lower() in other][:1]
-    return f" Do you mean {lower[found[0]]!r}?" if found else ""
+    close = get_close_matches(name.lower(), lower, n=1)
+    close += [other for other in lower if name.lower() in other][:1]
+    return f" Do you mean {lower[close[0]]!r}?" if close else ""
