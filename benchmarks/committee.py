@@ -16,6 +16,7 @@ from _common import Row, best_of, make_gaussians, print_table, write_csv
 from sklearn.metrics.pairwise import laplacian_kernel
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
+from fisherkit.core.bias import FREE
 from fisherkit.core.canonical import mu_floor
 from fisherkit.core.decompose import Decomposer, Design
 from fisherkit.core.kernels import Gram, Kernel, reference_width, width_step
@@ -36,7 +37,7 @@ def scores_alone(X: np.ndarray, Y: np.ndarray) -> int:
     weights = Weights.unit(X)
     for name in ("rbf", "laplacian"):
         kernel = Kernel(name)
-        design = Design(Gram(X, kernel), weights, "rkhs", "free", "auto", None, None, 0)
+        design = Design(Gram(X, kernel), weights, "rkhs", FREE, "auto", None, None, 0)
         decomposer = Decomposer(design)
         octave = width_step(kernel) ** 2
         for gamma in reference_width(X, weights.frequency, kernel) * octave**OCTAVES:

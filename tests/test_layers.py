@@ -144,6 +144,27 @@ def test_the_file_is_short(path):
     assert n_lines <= MAX_LINES, f"{n_lines} lines: split the file at a seam"
 
 
+def compares_the_bias(source: str) -> bool:
+    """Whether something called bias is compared with anything."""
+    return any(
+        (getattr(side, "id", "") or getattr(side, "attr", "")) == "bias"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+    )
+
+
+@each_file
+def test_only_the_strategy_asks_which_bias_it_is(path):
+    assert module_name(path) == "core.bias" or not compares_the_bias(read(path))
+
+
+def test_a_comparison_of_the_bias_is_seen():
+    assert compares_the_bias("if form.bias == 'free':\n    pass")
+    assert compares_the_bias("x = 1 if 'free' != bias else 0")
+    assert not compares_the_bias("row = form.bias.directions == 1")
+
+
 def test_packages_are_small():
     assert len(list(PACKAGE.glob("*.py"))) <= MOST_ON_TOP
     for package in PACKAGE.iterdir():
@@ -163,7 +184,8 @@ def test_the_architecture_shows_the_tree():
     for package in PACKAGE.iterdir():
         if not (package / "__init__.py").is_file():
             continue
-        modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
+        parts = {part.parent.name for part in package.glob("*/__init__.py")}
+        modules = {path.stem for path in package.glob("*.py")} - {"__init__"} | parts
         if package.name == "reproduction":
             modules = set()
         assert shown.pop(package.name) - {"__init__"} == modules, package.name

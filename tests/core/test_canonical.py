@@ -11,6 +11,7 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fisherkit.core import arrays, basis
+from fisherkit.core.bias import BIASES
 from fisherkit.core.canonical import (
     Canonical,
     NotPositiveError,
@@ -24,7 +25,6 @@ from fisherkit.core.weights import Weights
 from fisherkit.datasets.generators import make_torus
 
 N = 36
-BIASES = ["free", "penalized", "none"]
 CENTRES = np.array([0, 5, 9, 14, 17, 22, 30])
 # Penalty and centres: the four rows of the table of G.
 ROWS = [("rkhs", None), ("rkhs", CENTRES), ("coefficients", None), ("coefficients", CENTRES)]
@@ -47,10 +47,10 @@ def weights_of(n, weighted):
 
 def decompose(gram, weights, bias, penalty="rkhs", centres=None):
     if penalty == "rkhs" and centres is None:
-        return Canonical.from_gram(gram.full(), weights, bias)
+        return Canonical.from_gram(gram.full(), weights, BIASES[bias])
     rows = np.arange(gram.n) if centres is None else centres
     features = basis.centres(gram, rows, weights.frequency, penalty)
-    return Canonical.from_features(features.Z, weights, bias, lift=features.lift)
+    return Canonical.from_features(features.Z, weights, BIASES[bias], lift=features.lift)
 
 
 def low_rank(gram, weights, bias, *, budget, cut):
@@ -58,7 +58,7 @@ def low_rank(gram, weights, bias, *, budget, cut):
     return Canonical.from_low_rank(
         factor.L.copy(),
         weights,
-        bias,
+        BIASES[bias],
         lift=basis.corner_solver(factor),
         left_out=factor.left_out,
         cut=cut,
@@ -69,7 +69,7 @@ def residual_maker(form, mu):
     """B(mu) = (P - UU') + U diag(c) U', dense, from its definition."""
     s = form.weights.root
     P = np.eye(len(s))
-    if form.bias == "free":
+    if form.bias.directions:
         P -= np.outer(s, s) / (s @ s)
     return P + (form.U * (form.shrinkage(mu) - 1)) @ form.U.T
 
@@ -127,7 +127,7 @@ def test_a_shift_of_the_gram_matrix_changes_nothing_under_a_free_bias(weighted):
     Y = np.random.default_rng(1).normal(size=(N, 2))
     K, shift = gram.shifted()
     plain = decompose(gram, weights, "free")
-    shifted = Canonical.from_gram(K, weights, "free", shift=shift)
+    shifted = Canonical.from_gram(K, weights, BIASES["free"], shift=shift)
     assert shifted.unit == pytest.approx(plain.unit, rel=1e-14)
     one, other = (RidgePath.of(form, Y).at(0.1) for form in (shifted, plain))
     for name in ("coef", "intercept", "BY", "B_diag"):
@@ -138,7 +138,7 @@ def test_a_shifted_gram_matrix_of_a_wide_kernel_is_that_of_the_linear_kernel():
     """exp(-gamma d^2) - 1 = -gamma d^2 + O(gamma^2); centred, this is 2 gamma X X'."""
     X, gamma = data(), 1e-10
     K, shift = Gram(X, Kernel("rbf", gamma=gamma)).shifted()
-    lam = Canonical.from_gram(K, weights_of(N, False), "free", shift=shift).lam[-2:]
+    lam = Canonical.from_gram(K, weights_of(N, False), BIASES["free"], shift=shift).lam[-2:]
     centred = X - X.mean(axis=0)
     np.testing.assert_allclose(lam, 2 * gamma * np.linalg.eigvalsh(centred.T @ centred), rtol=1e-8)
 
@@ -182,7 +182,7 @@ each_case = pytest.mark.parametrize("case", HARD)
 
 def assert_orthonormal(form, tolerance):
     assert np.abs(form.U.T @ form.U - np.eye(form.rank)).max(initial=0.0) < tolerance
-    if form.bias == "free":
+    if form.bias.directions:
         s = form.weights.root
         assert np.abs(form.U.T @ s).max(initial=0.0) < tolerance * np.linalg.norm(s)
 
@@ -225,7 +225,7 @@ def test_the_coefficients_penalty_keeps_all_digits_where_its_kernel_has_nearly_f
     zeta, xi = V.sum(axis=0), V.T @ targets
     a, S, T = V @ (g * zeta), g @ zeta**2, g @ (zeta * xi)
     expected = (V @ (g * xi) - a * T / S) / (V**2 @ g - a**2 / S)
-    form = Canonical.from_features(K, Weights.unit(K), "free")
+    form = Canonical.from_features(K, Weights.unit(K), BIASES["free"])
     found = RidgePath.of(form, targets[:, None]).held_out([mu])[:, 0, 0]
     np.testing.assert_allclose(found, expected.astype(float), rtol=1e-10, atol=1e-11)
 
@@ -305,7 +305,7 @@ def test_a_row_of_leverage_one_keeps_its_digits_at_tiny_mu():
     Z = np.zeros((12, 2))
     Z[0, 0], Z[1:, 1] = 1.0, np.linspace(-1, 1, 11)
     y = np.sign(np.arange(12) - 5.5)
-    form = Canonical.from_features(Z, weights_of(12, False), "free")
+    form = Canonical.from_features(Z, weights_of(12, False), BIASES["free"])
     fit = RidgePath.of(form, y[:, None]).at(1e-16)
     b = np.polynomial.polynomial.polyfit(Z[1:, 1], y[1:], 1)[0]
     assert y[0] - fit.leave_one_out()[0, 0] == pytest.approx(b, rel=1e-13)
@@ -321,25 +321,25 @@ def indefinite(n=30, smallest=-0.25):
 @each_bias
 def test_an_indefinite_matrix_is_refused_with_its_smallest_eigenvalue(bias):
     with pytest.raises(NotPositiveError, match=r"smallest eigenvalue is -0\.25,"):
-        Canonical.from_gram(indefinite(), weights_of(30, False), bias, rounding=2e-16)
+        Canonical.from_gram(indefinite(), weights_of(30, False), BIASES[bias], rounding=2e-16)
     with pytest.raises(NotPositiveError, match=r"smallest eigenvalue is -0\.25,"):
         require_positive(indefinite(), weights_of(30, False), 2e-16)
 
 
 def test_an_indefinite_matrix_is_noticed_even_where_theory_promised_otherwise():
     with pytest.raises(NotPositiveError, match=r"smallest eigenvalue is -0\.25,"):
-        Canonical.from_gram(indefinite(), weights_of(30, False), "none")
+        Canonical.from_gram(indefinite(), weights_of(30, False), BIASES["none"])
 
 
 def test_a_negative_direction_that_a_free_bias_hides_is_found():
     K = np.eye(20) - 1.5 * np.ones((20, 20)) / 20  # eigenvalue -0.5 along the ones
     with pytest.raises(NotPositiveError, match=r"smallest eigenvalue is -0\.5,"):
-        Canonical.from_gram(K, weights_of(20, False), "free", rounding=2e-16)
+        Canonical.from_gram(K, weights_of(20, False), BIASES["free"], rounding=2e-16)
 
 
 def test_rounding_below_zero_is_accepted():
     K = indefinite(smallest=-1e-13)
-    form = Canonical.from_gram(K, weights_of(30, False), "none", rounding=2e-16)
+    form = Canonical.from_gram(K, weights_of(30, False), BIASES["none"], rounding=2e-16)
     assert np.all(form.lam >= 0)
 
 
@@ -391,7 +391,7 @@ def test_the_full_form_peaks_at_1_3_matrices_beyond_the_gram_matrix(bias, monkey
     K, weights = Gram(data(n), Kernel("rbf", gamma=1.0)).full(), weights_of(n, False)
     tracemalloc.start()
     try:
-        Canonical.from_gram(K, weights, bias)
+        Canonical.from_gram(K, weights, BIASES[bias])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -406,7 +406,7 @@ def test_a_far_row_that_is_its_own_centre_is_left_out_exactly(mu):
     centres = np.append(np.arange(300), far)
     K = rbf_kernel(X / 4, X[centres] / 4, gamma=10.0)
     Z = np.linalg.solve(np.linalg.cholesky(K[centres]), K.T).T
-    form = Canonical.from_features(Z, Weights.unit(Z), "free")
+    form = Canonical.from_features(Z, Weights.unit(Z), BIASES["free"])
     assert 0 < form.rest[far] < 1e-12
     found = RidgePath.of(form, Y).at(mu).leave_one_out()[far]
     others = np.arange(900) != far
@@ -426,8 +426,8 @@ def test_a_budget_above_its_rounding_is_spent_on_single_precision(bias, weighted
     X, y = data(120), np.random.default_rng(1).normal(size=(120, 1))
     gram, weights = Gram(X, Kernel("rbf", gamma=2.0)), weights_of(120, weighted)
     exact = decompose(gram, weights, bias)
-    rough = Canonical.from_gram(gram.full(), weights, bias, spare=lambda unit: 0.1 * unit)
-    none_to_spare = Canonical.from_gram(gram.full(), weights, bias, spare=lambda unit: 0.0)
+    rough = Canonical.from_gram(gram.full(), weights, BIASES[bias], spare=lambda unit: 0.1 * unit)
+    none_to_spare = Canonical.from_gram(gram.full(), weights, BIASES[bias], spare=lambda unit: 0.0)
     assert rough.U.dtype == rough.lam.dtype == np.float64
     assert none_to_spare.tolerance == exact.tolerance == 0 < rough.tolerance <= 0.1 * exact.unit
     np.testing.assert_array_equal(none_to_spare.U, exact.U)
@@ -450,7 +450,7 @@ def test_a_rough_low_rank_form_is_as_good_as_what_its_factor_lacks(share, bias):
         Canonical.from_low_rank(
             factor.L.copy(),
             weights,
-            bias,
+            BIASES[bias],
             lift=basis.corner_solver(factor),
             left_out=factor.left_out,
             cut=factor.left_out / 2,

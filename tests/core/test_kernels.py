@@ -5,7 +5,7 @@ import pytest
 from oracles import gap
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from fisherkit.core import arrays, kernels
+from fisherkit.core import arrays
 from fisherkit.core.kernels import (
     Gram,
     Kernel,
@@ -14,6 +14,7 @@ from fisherkit.core.kernels import (
     scale_gamma,
     width_step,
 )
+from fisherkit.core.kernels import gram as kernels
 
 NAMES = sorted(PAIRWISE_KERNEL_FUNCTIONS)
 STATIONARY = ["rbf", "laplacian"]

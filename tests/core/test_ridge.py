@@ -5,13 +5,13 @@ import pytest
 from oracles import gap
 
 from fisherkit.core import arrays, basis
+from fisherkit.core.bias import BIASES
 from fisherkit.core.canonical import Canonical
 from fisherkit.core.kernels import Gram, Kernel
 from fisherkit.core.ridge import Fold, RidgePath, solve
 from fisherkit.core.weights import Weights
 
 N = 30
-BIASES = ["free", "penalized", "none"]
 CENTRES = np.array([1, 4, 8, 13, 19, 27])
 MUS = [1e-3, 0.2, 5.0]
 each_bias = pytest.mark.parametrize("bias", BIASES)
@@ -38,10 +38,10 @@ def weights_of(weighted, n=N):
 
 def decompose(bias, weights, centres=None, penalty="rkhs"):
     if centres is None and penalty == "rkhs":
-        return Canonical.from_gram(GRAM.full(), weights, bias)
+        return Canonical.from_gram(GRAM.full(), weights, BIASES[bias])
     rows = np.arange(N) if centres is None else centres
     features = basis.centres(GRAM, rows, weights.frequency, penalty)
-    return Canonical.from_features(features.Z, weights, bias, lift=features.lift)
+    return Canonical.from_features(features.Z, weights, BIASES[bias], lift=features.lift)
 
 
 def path_of(bias, weighted, centres=None, penalty="rkhs", targets=Y):
@@ -108,7 +108,7 @@ def test_block_sizes_change_results_by_rounding_only(centres, bias, folds, monke
 @each_bias
 def test_block_sizes_change_the_cholesky_fit_by_rounding_only(bias, monkeypatch):
     def fit():
-        return solve(GRAM.full(), Y, weights_of(True), bias=bias, penalty="rkhs", mu=0.2)[0]
+        return solve(GRAM.full(), Y, weights_of(True), bias=BIASES[bias], penalty="rkhs", mu=0.2)[0]
 
     plain = fit()
     monkeypatch.setattr(arrays, "BLOCK_ELEMENTS", 7)
@@ -136,7 +136,9 @@ def assert_same_fit(one, other, tolerance=1e-9):
 def test_one_cholesky_gives_the_fit_of_the_path(bias, weighted, penalty):
     path = path_of(bias, weighted, penalty=penalty)
     for mu in MUS:
-        solved = solve(GRAM.full(), Y, weights_of(weighted), bias=bias, penalty=penalty, mu=mu)
+        solved = solve(
+            GRAM.full(), Y, weights_of(weighted), bias=BIASES[bias], penalty=penalty, mu=mu
+        )
         if solved is None:  # squaring K would cost digits
             assert penalty == "coefficients" and mu < 1e-4 * path.canonical.unit
             continue
@@ -145,7 +147,7 @@ def test_one_cholesky_gives_the_fit_of_the_path(bias, weighted, penalty):
 
 
 def test_a_cholesky_that_fails_says_so():
-    options = dict(bias="none", penalty="rkhs", mu=0.1)
+    options = dict(bias=BIASES["none"], penalty="rkhs", mu=0.1)
     assert solve(-np.eye(5), np.ones((5, 1)), weights_of(False, 5), **options) is None
 
 
@@ -183,9 +185,9 @@ def refit(bias, weights, kept, rows, mu, penalty, centres):
     """The fit to some rows with the weights ``kept``, the centres left as ``weights`` made them."""
     if penalty == "rkhs" and centres is None:
         K = GRAM.full()[np.ix_(rows, rows)]
-        return solve(K, Y[rows], kept, bias=bias, penalty="rkhs", mu=mu)[0]
+        return solve(K, Y[rows], kept, bias=BIASES[bias], penalty="rkhs", mu=mu)[0]
     Z = features_of(weights, penalty, centres)[rows]
-    return RidgePath.of(Canonical.from_features(Z, kept, bias), Y[rows]).at(mu)
+    return RidgePath.of(Canonical.from_features(Z, kept, BIASES[bias]), Y[rows]).at(mu)
 
 
 CASES = {
@@ -215,7 +217,7 @@ def test_a_fit_without_a_group_is_the_refit_to_the_remaining_rows(bias, weighted
     truth = refit(bias, weights, weights.take(REST), REST, mu, penalty, centres)
     fits = [path_of(bias, weighted, centres, penalty).at(mu)]
     if centres is None:
-        fits.append(solve(GRAM.full(), Y, weights, bias=bias, penalty=penalty, mu=mu)[0])
+        fits.append(solve(GRAM.full(), Y, weights, bias=BIASES[bias], penalty=penalty, mu=mu)[0])
     for fit in fits:
         assert_same_residuals(fit.without(GROUP, REST), truth)
 

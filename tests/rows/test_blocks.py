@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.core.bias import BIASES
 from fisherkit.core.kernels import Distinct, Kernel
 from fisherkit.core.weights import Weights
 from fisherkit.rows.moments import Centres, FirstPass, Form, left_out
@@ -294,7 +295,7 @@ def form(request, data):
     step = FirstPass(centres, None, 3)
     sums = step.begin()
     step.add(sums, block)
-    return Form.of(step, sums, request.param, smallest=1e-6), block
+    return Form.of(step, sums, BIASES[request.param], smallest=1e-6), block
 
 
 def test_training_errors_follow_from_the_moments(form):

@@ -10,6 +10,7 @@ from sklearn.datasets import make_moons
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
 from fisherkit.core import basis
+from fisherkit.core.bias import BIASES
 from fisherkit.core.kernels import Gram, Kernel
 from fisherkit.core.weights import Weights
 from fisherkit.rows import passes
@@ -104,7 +105,9 @@ def test_refined_moments_agree_with_extended_precision(data, bias, gamma):
     Y = np.where(y > 0, 1.0, -1.0)[:, None]
     centres = Centres.of(Kernel("rbf", gamma=gamma), X[rows], np.ones(M), "coefficients")
     everything = in_blocks(X, Y, weights)
-    form, relative = form_of_rows(everything, centres, Block(X, Y, weights, np.arange(N)), bias)
+    form, relative = form_of_rows(
+        everything, centres, Block(X, Y, weights, np.arange(N)), BIASES[bias]
+    )
     mu = 1e-7 * form.unit
     truth = extended_fit(X, X[rows], Y[:, 0], v, gamma, bias, mu)
 

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.core.bias import BIASES
 from fisherkit.core.decompose import Decomposer, Design, RankError
 from fisherkit.core.kernels import Gram, Kernel
 from fisherkit.core.weights import Weights
@@ -155,7 +156,7 @@ def test_a_rank_limit_excludes_the_full_path(data):
     X = data[0][:600]
     weights = Weights.unit(X)
     design = Design(
-        Gram(X, Kernel("rbf", gamma=NARROW)), weights, "rkhs", "free", "auto", None, None, 0
+        Gram(X, Kernel("rbf", gamma=NARROW)), weights, "rkhs", BIASES["free"], "auto", None, None, 0
     )
     with pytest.raises(RankError):
         Decomposer(design, max_rank=20).decompose(NARROW, lambda unit: 1e-6)

@@ -5,6 +5,7 @@ import oracles
 import pytest
 from oracles import gap
 
+from fisherkit.core.bias import BIASES
 from fisherkit.core.canonical import Canonical
 from fisherkit.core.coding import Rule
 from fisherkit.core.ridge import RidgePath
@@ -207,7 +208,7 @@ def test_a_class_of_one_is_unknown_to_the_model_without_it(kind):
     K = oracles.gram(rng.normal(size=(20, 2)))
     indicator = oracles.indicators(y)
     Y = indicator if n_classes == 3 else 2 * indicator[:, 1:] - 1
-    fit = RidgePath.of(Canonical.from_gram(K, weights_of(20), "free"), Y).at(0.3)
+    fit = RidgePath.of(Canonical.from_gram(K, weights_of(20), BIASES["free"]), Y).at(0.3)
     decisions, known = loo_decisions(fit, Rule(kind, False), indicator)
     np.testing.assert_array_equal(known, np.bincount(y)[y] > 1)
     assert np.all(np.isfinite(decisions))

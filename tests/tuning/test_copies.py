@@ -5,6 +5,7 @@ import oracles
 import pytest
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.core.bias import BIASES
 from fisherkit.core.decompose import Design
 from fisherkit.core.kernels import Gram, Kernel
 from fisherkit.core.ridge import solve
@@ -30,7 +31,7 @@ def repeated(n=25, seed=0):
 
 def problem(X, Y, weights, bias="free", penalty="rkhs", basis="auto"):
     gram = Gram(X, Kernel("rbf", gamma=0.7))
-    design = Design(gram, weights, penalty, bias, basis, None, None, 0)
+    design = Design(gram, weights, penalty, BIASES[bias], basis, None, None, 0)
     held_out = HeldOut.leave_one_out(Y, weights, balanced=False)
     return design, Y, Criterion("press", held_out)
 

@@ -6,6 +6,7 @@ import numpy as np
 import oracles
 import pytest
 
+from fisherkit.core.bias import BIASES
 from fisherkit.core.canonical import Canonical
 from fisherkit.core.ridge import Fold, RidgePath, solve
 from fisherkit.core.weights import Weights
@@ -25,7 +26,7 @@ def setting(n_classes, folds, *, bias="free", seed=0):
     X, y = oracles.noisy_classes(N, n_classes, seed=seed)
     Y = oracles.indicators(y) if n_classes > 2 else (2.0 * y - 1)[:, None]
     weights = Weights(rng.uniform(0.3, 3.0, size=N), np.ones(N))
-    path = RidgePath.of(Canonical.from_gram(oracles.gram(X, gamma=0.5), weights, bias), Y)
+    path = RidgePath.of(Canonical.from_gram(oracles.gram(X, gamma=0.5), weights, BIASES[bias]), Y)
     if not folds:
         mean = weights.fold_mean(Y)
         return path, HeldOut(Y, mean, mean, weights.v, labels=y)
@@ -110,7 +111,7 @@ def test_at_infinite_mu_balanced_classes_are_always_missed_without_a_fold_thresh
     y = np.arange(N) % 2
     Y = (2.0 * y - 1)[:, None]
     weights = Weights(np.ones(N), np.ones(N))
-    path = RidgePath.of(Canonical.from_gram(oracles.gram(X, gamma=0.5), weights, "free"), Y)
+    path = RidgePath.of(Canonical.from_gram(oracles.gram(X, gamma=0.5), weights, BIASES["free"]), Y)
     plain = Criterion("error", HeldOut(Y, weights.fold_mean(Y), np.zeros((N, 1)), weights.v))
     assert plain.values(path, [1e12])[0] == 1.0
     centred = Criterion(
@@ -181,6 +182,8 @@ def test_the_gradient_of_a_dense_fit_is_that_of_the_path(bias, n_classes, rule):
     X, _ = oracles.noisy_classes(N, n_classes, seed=0)
     K = oracles.gram(X, gamma=0.5)
     for mu in (1e-3, 1.0, 50.0):
-        ridge, _ = solve(K.copy(), path.Y, path.canonical.weights, bias=bias, penalty="rkhs", mu=mu)
+        ridge, _ = solve(
+            K.copy(), path.Y, path.canonical.weights, bias=BIASES[bias], penalty="rkhs", mu=mu
+        )
         expected = criterion.derivatives(path, math.log(mu))[:2]
         np.testing.assert_allclose(criterion.slope(ridge), expected, rtol=1e-8, atol=1e-12)

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
+from fisherkit.core.bias import BIASES
 from fisherkit.core.weights import Weights
 from fisherkit.datasets import make_bumpy, make_relevance, make_waveform
 from fisherkit.model_selection import cross_val_predict
@@ -31,7 +32,9 @@ def problem(n_classes=2, *, weighted=False, **options):
     if weighted:
         weights = Weights(rng.choice([0.5, 1.0, 2.0], size=22), rng.choice([1.0, 1.5], size=22))
     defaults = {"rule": "press", "penalty": "rkhs", "bias": "free", "balanced": False}
-    return LeftOut(X, Y, weights, **(defaults | options))
+    options = defaults | options
+    options["bias"] = BIASES[options["bias"]]
+    return LeftOut(X, Y, weights, **options)
 
 
 @pytest.mark.parametrize("bias", ["free", "penalized", "none"])

@@ -8,6 +8,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from fisherkit import KernelFisherClassifier
+from fisherkit.core.bias import BIASES
 from fisherkit.core.canonical import Canonical, mu_floor
 from fisherkit.core.ridge import RidgePath
 from fisherkit.core.weights import Weights
@@ -109,7 +110,7 @@ def search_of(K, y, *, rule="press", bias="free", **options):
     n = len(y)
     Y = np.reshape(np.asarray(y, dtype=float), (n, -1))
     weights = Weights(np.ones(n), np.ones(n))
-    path = RidgePath.of(Canonical.from_gram(np.array(K, dtype=float), weights, bias), Y)
+    path = RidgePath.of(Canonical.from_gram(np.array(K, dtype=float), weights, BIASES[bias]), Y)
     held_out = HeldOut(Y, weights.fold_mean(Y), np.zeros_like(Y), weights.v, labels=y)
     return MuSearch(PathPrices(path, Criterion(rule, held_out)), **options)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from fisherkit.bayes.evidence import JITTER, Contrasts, Dense, Thin, inducing_inverse
 from fisherkit.core import (
+    FREE,
     Array,
     Canonical,
     Covariance,
@@ -262,7 +263,7 @@ def score(K: Array, Y: Array, weights: Weights) -> Ridge:
     mean = (K @ weights.v) / weights.mass
     level = float(weights.v @ mean) / weights.mass
     rank_two_update(K, xp.ones_like(mean), 0.5 * level - mean)
-    solved = solve(K, Y, weights, bias="free", penalty="rkhs", mu=mu)
+    solved = solve(K, Y, weights, bias=FREE, penalty="rkhs", mu=mu)
     assert solved is not None
     ridge = solved[0]
     return replace(ridge, intercept=ridge.intercept - mean @ ridge.coef)
@@ -276,8 +277,8 @@ def score_on_inducing(K_nm: Array, K_mm: Array, Y: Array, weights: Weights) -> R
 def canonical(K_nm: Array, K_mm: Array | None, weights: Weights) -> Canonical:
     """The form of `score`, or with K_mm of `score_on_inducing`."""
     if K_mm is None:
-        return Canonical.from_gram(K_nm + 0.0, weights, "free")
+        return Canonical.from_gram(K_nm + 0.0, weights, FREE)
     inverse = inducing_inverse(K_mm)
     return Canonical.from_features(
-        K_nm @ inverse.T, weights, "free", lift=lambda coef: inverse.T @ coef
+        K_nm @ inverse.T, weights, FREE, lift=lambda coef: inverse.T @ coef
     )

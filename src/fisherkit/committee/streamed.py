@@ -38,7 +38,13 @@ from fisherkit.committee.members import (
     log_prior,
     shares,
 )
-from fisherkit.core import Array, Kernel, arrays, relative_floor
+from fisherkit.core import (
+    FREE,
+    Array,
+    Kernel,
+    arrays,
+    relative_floor,
+)
 from fisherkit.rows import (
     Block,
     Budget,
@@ -280,12 +286,12 @@ class _Fit:
             rows = arrays.namespace(self.X).take(self.X, arrays.indices(chosen, self.X), axis=0)
             frequency = arrays.like(self.pool.frequency[chosen], self.X)
             model = Centres.of(width.kernel, rows, frequency, self.asked.penalty)
-            steps.append(FirstPass.about(model, self.some, self.rows.k, "free"))
+            steps.append(FirstPass.about(model, self.some, self.rows.k, FREE))
             centres.append(chosen[model.kept])
         moments = self.rows.sweep(Together(steps))
         floor = self._floor(moments[0].total)
         forms = [
-            Form.of(step, sums, "free", smallest=floor)
+            Form.of(step, sums, FREE, smallest=floor)
             for step, sums in zip(steps, moments, strict=True)
         ]
         log.info("pass 1: %d rows, widths: %d", forms[0].rows, len(forms))

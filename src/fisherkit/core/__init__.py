@@ -6,11 +6,11 @@ O(n r), a row left out nothing; only a new kernel parameter costs a new `Canonic
 
 from fisherkit.core.arrays import Array
 from fisherkit.core.basis import BASES, choose_rows, leading_rows
+from fisherkit.core.bias import BIASES, FREE, Bias, rank_two_update
 from fisherkit.core.canonical import (
     Canonical,
     NotPositiveError,
     mu_floor,
-    rank_two_update,
     relative_floor,
     require_positive,
     trace_unit,
@@ -71,11 +71,14 @@ from fisherkit.core.weights import Weights
 
 __all__ = [
     "BASES",
+    "BIASES",
+    "FREE",
     "KERNELS",
     "LARGEST",
     "LOG_BOUND",
     "SMALL",
     "Array",
+    "Bias",
     "Budget",
     "Canonical",
     "Covariance",

@@ -9,7 +9,8 @@ whitening by s = sqrt(v), the part that depends on the data is one positive semi
     coefficients   all       s K W K s                 k(x)' W K s alpha~
     coefficients   n         s K_n W_n K_n' s          k_n(x)' W_n K_n' s alpha~
 
-and the bias is folded into it: free, the direction s is projected out; penalized, s s' is added.
+and the bias is folded into it (`fisherkit.core.bias`): free, the direction s is projected out;
+penalized, s s' is added.
 Let G~ = U diag(lam) U' with orthonormal columns U (n, r), and P the projection that remains. Then
 
     B(mu) = I - H~ = (P - U U') + U diag(c) U',        c = mu / (lam + mu)
@@ -27,12 +28,14 @@ Cost: the decomposition O(n^3) or O(n r^2); then O(n r) for another mu or anothe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
+from fisherkit.core.bias import Bias, norm_bound
 from fisherkit.core.kernels import not_finite
 from fisherkit.core.weights import Weights
 
@@ -76,7 +79,7 @@ class Canonical:
         Weights of the m features are right @ (xi / (lam + mu)); ``None``: the dual form s * U.
     lift : callable or None
         Takes feature weights (m, k) to coefficients of the centres; ``None``: they are equal.
-    bias_row : (r,) or None
+    bias_row : (r,)
         The bias is  [mean y for a free bias] - bias_row @ (xi / (lam + mu)).
     unit : float
         tr(G)/n, the natural unit of mu.
@@ -91,10 +94,10 @@ class Canonical:
     lam: Array
     rest: Array | None
     weights: Weights
-    bias: str
+    bias: Bias
     right: Array | None
     lift: Callable[[Array], Array] | None
-    bias_row: Array | None
+    bias_row: Array
     unit: float
     tolerance: float = 0.0
     single: bool = False
@@ -108,7 +111,7 @@ class Canonical:
         cls,
         K: Array,
         weights: Weights,
-        bias: str,
+        bias: Bias,
         *,
         rounding: float | None = None,
         shift: float = 0.0,
@@ -116,9 +119,8 @@ class Canonical:
     ) -> Canonical:
         """All eigenvectors of s K s (rkhs penalty, every row a centre). Consumes K; O(n^3).
 
-        A free bias is projected out by a rank-two update that also gives the direction s an
-        eigenvalue above all others: its eigenvector is the last one and is dropped. Then K may
-        also be given less a constant ``shift``, which the projection removes anyway.
+        Where a free bias is projected out, K may also be given less a constant ``shift``, which
+        the projection removes anyway.
 
         A kernel that theory does not guarantee to be positive comes with the relative ``rounding``
         of its values; `NotPositiveError` is raised for eigenvalues negative beyond it.
@@ -131,24 +133,16 @@ class Canonical:
         trace = float(xp.sum(xp.linalg.diagonal(K)))
         if rounding is not None:
             _check_positive(K, _positive_tolerance(unit, weights, rounding))
-        s = weights.root
-        bias_row = None
-        if bias == "free":
-            K, centre = _project_out(K, s)
-        elif bias == "penalized":
-            rank_two_update(K, s, 0.5 * s)
+        K, towards = bias.fold(K, weights.root)
         tolerance, rough = 0.0, None
         if spare is not None:
-            tolerance = weights.total * arrays.SINGLE_EPS * _norm_bound(K)
+            tolerance = weights.total * arrays.SINGLE_EPS * norm_bound(K)
             rough = arrays.single_eigh(K) if tolerance <= spare(unit) else None
         if rough is None:
             tolerance = 0.0
         lam, U = rough or arrays.eigh(K)
-        if bias == "free":
-            lam, U = lam[:-1], U[:, :-1]
-            bias_row = centre @ U
-        elif bias == "penalized":
-            bias_row = -(s @ U)
+        kept = lam.shape[0] - bias.directions
+        lam, U = lam[:kept], U[:, :kept]
         if lam.shape[0]:  # a free bias is all that a single row can have
             floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]), tolerance)
             if float(lam[0]) < -floor:
@@ -158,55 +152,54 @@ class Canonical:
         noise = K.shape[0] ** 0.5 * arrays.eps(lam) * trace
         noise = min(noise, 1e-3 * mu_floor(unit, weights))  # no mu may tell it from zero
         lam = xp.where(lam > noise, lam, xp.zeros_like(lam))
-        found = (bias_row, unit, tolerance, rough is not None)
-        return cls(U, lam, None, weights, bias, None, None, *found)
+        return cls(
+            U=U,
+            lam=lam,
+            rest=None,
+            weights=weights,
+            bias=bias,
+            right=None,
+            lift=None,
+            bias_row=towards @ U,
+            unit=unit,
+            tolerance=tolerance,
+            single=rough is not None,
+        )
 
     @classmethod
     def from_features(
         cls,
         Z: Array,
         weights: Weights,
-        bias: str,
+        bias: Bias,
         *,
         lift: Callable[[Array], Array] | None = None,
     ) -> Canonical:
-        """G = Z Z' for features Z (n, m): singular values, never Z'Z. Cost O(n m^2).
-
-        A free bias is projected out as in `from_gram`: a column along s, longer than all the
-        others together, takes the first singular vector, and the rest is orthogonal to it.
-        """
-        xp = arrays.namespace(Z)
-        s = weights.root[:, None]
-        Z = Z * s
+        """G = Z Z' for features Z (n, m): singular values, never Z'Z. Cost O(n m^2)."""
+        xp, s = arrays.namespace(Z), weights.root
+        Z = Z * s[:, None]
         trace = float(xp.sum(Z * Z))
         unit = trace_unit(trace, weights.total)
         rounding = max(Z.shape) * arrays.eps(Z) * trace**0.5
-        mean, first = None, 0
-        if bias == "free":
-            mean = xp.sum(Z * s, axis=0) / weights.mass
-            Z = Z - s * mean
-            longest = 2 * float(xp.sum(Z * Z)) ** 0.5 or 1.0
-            Z = xp.concat([Z, s * (longest / weights.mass**0.5)], axis=1)
-            first = 1
-        elif bias == "penalized":
-            Z = xp.concat([Z, s], axis=1)
-        U, sigma, Wt = xp.linalg.svd(Z, full_matrices=False)
-        spans_all = U.shape[0] == U.shape[1]
-        U, sigma, W = U[:, first:], sigma[first:], Wt[first:, : Z.shape[1] - first].T
+        mean = (s @ Z) / bias.span(weights.mass)
+        Z -= s[:, None] * mean
+        U, sigma, W = bias.svd(Z, s)
+        spans_all = U.shape[0] == U.shape[1] + bias.directions
         r = int(xp.sum(xp.astype(sigma > rounding, xp.int64)))
         if spans_all and 2 * r > sigma.shape[0]:
             # The few directions below rounding stay, of length zero: found again by subtraction,
             # they would have half of the digits.
             sigma = xp.where(sigma > rounding, sigma, xp.zeros_like(sigma))
             r = sigma.shape[0]
-        return cls._thin(U[:, :r], sigma[:r], W[:, :r], weights, bias, lift, mean, unit, 0.0)
+        kept = U[:, :r], sigma[:r], W[:, :r]
+        return cls._thin(*kept, weights, bias, lift=lift, mean=mean, unit=unit)
 
     @classmethod
     def from_low_rank(
         cls,
         L: Array,
         weights: Weights,
-        bias: str,
+        bias: Bias,
         *,
         lift: Callable[[Array], Array],
         left_out: float,
@@ -221,25 +214,21 @@ class Canonical:
         single precision, which serves a ``rough`` form where that is so.
         """
         xp = arrays.namespace(L)
-        s = weights.root[None, :]
+        s = weights.root
         if not weights.uniform:
-            L *= s
-        mean, offset = None, 0.0
-        if bias == "free":
-            mean = (L @ weights.root) / weights.mass
-            for rows in arrays.row_blocks(*L.shape):
-                L[rows, :] -= mean[rows, None] * s
-            offset = weights.mass * float(mean @ mean)
-        elif bias == "penalized":
-            L = xp.concat([L, s + 0.0], axis=0)
-            offset = -weights.mass
+            L *= s[None, :]
+        mean = (L @ s) / bias.span(weights.mass)
+        for rows in arrays.row_blocks(*L.shape):
+            L[rows, :] -= mean[rows, None] * s[None, :]
+        offset = weights.mass * (float(mean @ mean) - bias.variance)
+        L = bias.extend(L.T, s).T
         L, inner = _inner(L, left_out / weights.total if rough else 0.0)
         trace = float(xp.sum(xp.linalg.diagonal(inner))) + offset + left_out
         unit = trace_unit(trace, weights.total)
         lam, W = arrays.eigh(inner)
         lam = xp.clip(lam, 0.0, None)
         dropped = int(xp.sum(xp.astype(xp.cumulative_sum(lam) <= cut, xp.int64)))
-        dropped = max(dropped, L.shape[0] + (bias == "free") - L.shape[1], 0)
+        dropped = max(dropped, L.shape[0] + bias.directions - L.shape[1], 0)
         dropped += int(xp.sum(xp.astype(lam[dropped:] <= 0, xp.int64)))
         tolerance = left_out + float(xp.sum(lam[:dropped]))
         lam, W = lam[dropped:], W[:, dropped:]
@@ -250,8 +239,8 @@ class Canonical:
             L[: lam.shape[0], columns] = rotation @ L[:, columns]
         single = arrays.eps(L) > arrays.eps(weights.v)
         U, sigma, W = (arrays.widen(part) for part in (L[: lam.shape[0], :].T, sigma, W))
-        form = cls._thin(U, sigma, W, weights, bias, lift, mean, unit, tolerance)
-        return replace(form, single=single)
+        words = {"lift": lift, "mean": mean, "unit": unit, "tolerance": tolerance}
+        return cls._thin(U, sigma, W, weights, bias, **words, single=single)
 
     @classmethod
     def _thin(
@@ -260,24 +249,24 @@ class Canonical:
         sigma: Array,
         W: Array,
         weights: Weights,
-        bias: str,
-        lift: Callable[[Array], Array] | None,
-        mean: Array | None,
-        unit: float,
-        tolerance: float,
+        bias: Bias,
+        *,
+        mean: Array,
+        **others: Any,
     ) -> Canonical:
         """Assemble from the thin singular value decomposition U diag(sigma) W' of the features."""
-        scaled = W * sigma
-        bias_row = None
-        if bias == "free":
-            bias_row = mean @ scaled
-        elif bias == "penalized":
-            bias_row = -scaled[-1, :]
-            scaled = scaled[:-1, :]
-        rest = None
-        if U.shape[1] + (bias == "free") < U.shape[0]:
-            rest = _remainder(U, weights, bias)
-        return cls(U, sigma**2, rest, weights, bias, scaled, lift, bias_row, unit, tolerance)
+        right, own = bias.split(W * sigma)
+        spans_all = U.shape[1] + bias.directions >= U.shape[0]
+        return cls(
+            U=U,
+            lam=sigma**2,
+            rest=None if spans_all else _remainder(U, weights, bias),
+            weights=weights,
+            bias=bias,
+            right=right,
+            bias_row=own + mean @ right,
+            **others,
+        )
 
     def shrinkage(self, mu: float) -> Array:
         """c = mu/(lam + mu), (r,)."""
@@ -288,7 +277,7 @@ class Canonical:
         xp = arrays.namespace(Y)
         s = self.weights.root[:, None]
         # What U is orthogonal to goes first: a large mean would leave its rounding.
-        whitened = s * (Y - self.weights.mean(Y)) if self.bias == "free" else s * Y
+        whitened = s * (Y - self.bias.mean(Y, self.weights))
         xi = self.U.T @ whitened
         if self.rest is None:
             return xi, None
@@ -317,7 +306,7 @@ def _inner(L: Array, lacking: float) -> tuple[Array, Array]:
     return L, L @ L.T
 
 
-def _remainder(U: Array, weights: Weights, bias: str) -> Array:
+def _remainder(U: Array, weights: Weights, bias: Bias) -> Array:
     """Diagonal of P - U U', with rounding cleared away (a row of leverage one has none).
 
     Where little remains, the difference has lost its digits: there it is the squared length of
@@ -328,9 +317,8 @@ def _remainder(U: Array, weights: Weights, bias: str) -> Array:
     inside = xp.concat(
         [xp.sum(U[rows, :] ** 2, axis=1) for rows in arrays.row_blocks(*U.shape)], axis=0
     )
-    rest = 1 - inside
-    if bias == "free":
-        rest = rest - weights.v / weights.mass
+    s, span = weights.root, bias.span(weights.mass)
+    rest = 1 - inside - weights.v / span
     host = np.array(arrays.to_numpy(rest), dtype=np.float64)
     doubtful = np.flatnonzero(host < _FEW_DIGITS)
     for some in arrays.row_blocks(len(doubtful), n):
@@ -338,9 +326,7 @@ def _remainder(U: Array, weights: Weights, bias: str) -> Array:
         unit = xp.astype(arrays.indices(np.arange(n), U)[:, None] == rows[None, :], U.dtype)
         for _ in range(2):  # once more: the first time leaves rounding along U
             unit = unit - U @ (U.T @ unit)
-            if bias == "free":
-                s = weights.root[:, None]
-                unit = unit - s * (xp.sum(s * unit, axis=0) / weights.mass)
+            unit = unit - s[:, None] * ((s @ unit) / span)
         host[doubtful[some]] = arrays.to_numpy(xp.sum(unit * unit, axis=0))
     host[host < (4 * n * arrays.eps(U)) ** 2] = 0.0
     return arrays.like(host, U)
@@ -363,34 +349,6 @@ def whiten(K: Array, weights: Weights, shift: float = 0.0) -> tuple[Array, float
         K *= s[None, :]
     trace = float(xp.sum(xp.linalg.diagonal(K))) + shift * weights.mass
     return K, trace_unit(trace, weights.total)
-
-
-def _project_out(K: Array, s: Array) -> tuple[Array, Array]:
-    """P K P + sigma e e' in place with e = s/|s|, sigma above every eigenvalue; and K e / |s|."""
-    xp = arrays.namespace(K)
-    norm = float(xp.sum(s * s)) ** 0.5
-    e = s / norm
-    Ke = K @ e
-    rank_two_update(K, e, 0.5 * float(e @ Ke) * e - Ke)
-    # Above every eigenvalue, and far above the rounding of what was projected out.
-    removed = float(xp.max(xp.abs(Ke))) * K.shape[0] ** 0.5
-    sigma = 2 * _norm_bound(K) + 0.01 * removed or 1.0
-    rank_two_update(K, e, 0.5 * sigma * e)
-    return K, Ke / norm
-
-
-def _norm_bound(K: Array) -> float:
-    """The largest absolute row sum of a symmetric K, which bounds every eigenvalue; O(n^2)."""
-    xp = arrays.namespace(K)
-    return max(
-        float(xp.max(xp.sum(xp.abs(K[rows, :]), axis=1))) for rows in arrays.row_blocks(*K.shape)
-    )
-
-
-def rank_two_update(M: Array, a: Array, b: Array) -> None:
-    """M += a b' + b a' in place, by blocks of rows: no extra n x n array."""
-    for rows in arrays.row_blocks(M.shape[0], M.shape[1]):
-        M[rows, :] += a[rows, None] * b[None, :] + b[rows, None] * a[None, :]
 
 
 def require_positive(K: Array, weights: Weights, rounding: float) -> None:

@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from fisherkit.core import arrays, basis
+from fisherkit.core.bias import Bias
 from fisherkit.core.canonical import Canonical, require_positive
 from fisherkit.core.kernels import Gram
 from fisherkit.core.weights import Weights
@@ -45,7 +46,7 @@ class Design:
     gram: Gram
     weights: Weights
     penalty: str
-    bias: str
+    bias: Bias
     basis: str
     n_components: int | None
     rows: np.ndarray | None
@@ -113,7 +114,7 @@ class Decomposer:
             return self._from_centres(gram, rows, "full")
         if gram.n > _SLOW:
             log.info("decomposing the kernel matrix of %d rows", gram.n)
-        K, shift = gram.shifted() if design.bias == "free" else (gram.full(), 0.0)
+        K, shift = gram.shifted() if design.bias.directions else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
             K, design.weights, design.bias, rounding=rounding, shift=shift, spare=spare
         )

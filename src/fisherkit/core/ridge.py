@@ -15,7 +15,8 @@ import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
-from fisherkit.core.canonical import Canonical, rank_two_update, trace_unit, whiten
+from fisherkit.core.bias import Bias
+from fisherkit.core.canonical import Canonical, trace_unit, whiten
 from fisherkit.core.weights import Weights
 
 _SQUARING = 1e-4  # relative mu below which squaring K costs digits
@@ -192,7 +193,14 @@ class RidgePath:
             scatter = scatter + self.outside.T @ self.outside
         resolvent = SpectralResolvent(form, c)
         return Ridge(
-            self.Y, form.weights, diag, BY, scatter, resolvent, coef[:, :, 0], intercept[:, 0]
+            Y=self.Y,
+            weights=form.weights,
+            B_diag=diag,
+            BY=BY,
+            scatter=scatter,
+            resolvent=resolvent,
+            coef=coef[:, :, 0],
+            intercept=intercept[:, 0],
         )
 
     def coefficients(self, mus: Sequence[float]) -> tuple[Array, Array]:
@@ -211,11 +219,8 @@ class RidgePath:
             coef = form.right @ filtered
         if form.lift is not None:
             coef = form.lift(coef)
-        intercept = xp.zeros_like(self.Y[0, :])[:, None] + 0 * grid[None, :]
-        if form.bias == "free":
-            intercept = intercept + form.weights.mean(self.Y)[:, None]
-        if form.bias_row is not None:
-            intercept = intercept - xp.reshape(form.bias_row @ filtered, (k, p))
+        mean = form.bias.mean(self.Y, form.weights)
+        intercept = mean[:, None] - xp.reshape(form.bias_row @ filtered, (k, p))
         return xp.reshape(coef, (coef.shape[0], k, p)), intercept
 
     def held_out(self, mus: Sequence[float], folds: Sequence[Fold] | None = None) -> Array:
@@ -314,7 +319,7 @@ def solve_left_out(B: Array, b: Array) -> Array:
 
 
 def solve(
-    K: Array, Y: Array, weights: Weights, *, bias: str, penalty: str, mu: float
+    K: Array, Y: Array, weights: Weights, *, bias: Bias, penalty: str, mu: float
 ) -> tuple[Ridge, float] | None:
     """One fit at a given mu by Cholesky, every row a centre; and tr(G)/n.
 
@@ -333,37 +338,31 @@ def solve(
         K = Z @ Z.T
     else:
         K, unit = whiten(K, weights)
-    if bias == "penalized":
-        rank_two_update(K, s, 0.5 * s)
-    arrays.add_to_diagonal(K, mu)
-    A = arrays.spd_inverse(K)
-    if A is None:
-        return None
     whitened = s[:, None] * Y
-    intercept = xp.zeros_like(Y[0, :])
-    if bias == "free":
-        a = A @ s
-        S = s @ a
-        if not float(S) > 0:
-            return None
-        intercept = (a @ whitened) / S
-        rank_two_update(A, a, -0.5 * a / S)
-    alpha = A @ whitened
-    if bias == "penalized":
-        intercept = s @ alpha
+    solved = bias.solve(K, s, mu, whitened)
+    if solved is None:
+        return None
+    A, alpha, intercept = solved
     coef = s[:, None] * alpha if Z is None else xp.sqrt(frequency)[:, None] * (Z.T @ alpha)
     A *= mu
     resolvent = DenseResolvent(A, s)
-    scatter = mu * (whitened.T @ alpha)
-    ridge = Ridge(Y, weights, resolvent.diagonal(), mu * alpha, scatter, resolvent, coef, intercept)
+    ridge = Ridge(
+        Y=Y,
+        weights=weights,
+        B_diag=resolvent.diagonal(),
+        BY=mu * alpha,
+        scatter=mu * (whitened.T @ alpha),
+        resolvent=resolvent,
+        coef=coef,
+        intercept=intercept,
+    )
     return ridge, unit
 
 
 def left_out(numerator: Array, denominator: Array, weights: Weights) -> Array:
     """Leave-one-out residuals s (B y~) / (v - delta + delta B_ii); trailing axes broadcast."""
-    extra = (None,) * (len(numerator.shape) - 1)
-    s, v, delta = (a[(slice(None), *extra)] for a in (weights.root, weights.v, weights.delta))
-    return s * numerator / ((v - delta) + delta * denominator)
+    s = weights.root[(slice(None), *(None,) * (len(numerator.shape) - 1))]
+    return s * numerator / weights.left_out_denominator(denominator)
 
 
 def _leverage_complement(form: Canonical, C: Array) -> Array:
@@ -420,7 +419,6 @@ def _outside(form: Canonical, rows: Array, columns: Array, block: Array) -> Arra
     """block + P_IJ in place."""
     xp, s = arrays.namespace(block), form.weights.root
     block += xp.astype(rows[:, None] == columns[None, :], block.dtype)
-    if form.bias == "free":
-        s_columns = xp.take(s, columns, axis=0) / form.weights.mass
-        block -= xp.take(s, rows, axis=0)[:, None] * s_columns[None, :]
+    s_columns = xp.take(s, columns, axis=0) / form.bias.span(form.weights.mass)
+    block -= xp.take(s, rows, axis=0)[:, None] * s_columns[None, :]
     return block

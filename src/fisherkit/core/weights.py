@@ -58,13 +58,21 @@ class Weights:
         cost = xp.clip(self.cost, self.mass / self.total, None)
         return xp.clip(self.frequency, usual, None) * cost
 
+    def left_out_denominator(self, B: Array) -> Array:
+        """v - delta + delta B_ii, the share of a row that is left when one copy goes, times v.
+
+        B (n, ...) has the B_ii along its first axis; no difference of numbers that are close.
+        """
+        extra = (slice(None), *(None,) * (len(B.shape) - 1))
+        return (self.v - self.delta)[extra] + self.delta[extra] * B
+
     def left_out_derivatives(self, e: Array, B: Array) -> tuple[Array, Array, Array]:
         """Left-out residuals v e / (v - delta + delta B_ii) and their first two derivatives.
 
         e (n, k, 3) are residuals times root(v), with theirs, and B (n, 3) the B_ii with theirs.
         """
         s, delta = self.root[:, None], self.delta[:, None]
-        D = (self.v[:, None] - delta) + delta * B[:, :1]
+        D = self.left_out_denominator(B[:, :1])
         D1, D2 = delta * B[:, 1:2], delta * B[:, 2:]
         r = s * e[:, :, 0] / D
         r1 = (s * e[:, :, 1] - r * D1) / D

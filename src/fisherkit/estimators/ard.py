@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fisherkit.core import FittedKernel, Parametric, arrays
+from fisherkit.estimators import validation
 from fisherkit.estimators.base import Task, standardisation
 from fisherkit.tuning import Tuned, relevance
 
@@ -67,7 +68,7 @@ def _left_out(model: Any, task: Task) -> tuple[relevance.LeftOut, np.ndarray]:
         weights=design.weights.merge(first, group),
         rule=model.criterion,
         penalty=model.penalty,
-        bias=model.bias,
+        bias=validation.bias(model.bias),
         balanced=task.rule.balanced,
     )
     return left_out, index[first]

@@ -49,7 +49,6 @@ from fisherkit.tuning import (
 )
 
 PENALTIES = ("rkhs", "coefficients")
-BIASES = ("free", "penalized", "none")
 THRESHOLDS = ("prior", "balanced")
 GAMMA_RULES = ("loo", "scale", "median")
 
@@ -252,7 +251,6 @@ class KernelModel(BaseEstimator):
     ) -> Task:
         """Assemble the task; X and y are whole, Y and weights belong to the kept rows."""
         validation.one_of("penalty", self.penalty, PENALTIES)
-        validation.one_of("bias", self.bias, BIASES)
         mu = validation.number_or_rule("regularization", self.regularization, ("loo",))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         n = X.shape[0]
@@ -278,7 +276,7 @@ class KernelModel(BaseEstimator):
             gram=Gram(X, replace(kernel, gamma=gamma), rounding),
             weights=weights,
             penalty=self.penalty,
-            bias=self.bias,
+            bias=validation.bias(self.bias),
             basis=basis,
             n_components=m,
             rows=rows,
@@ -360,13 +358,21 @@ class KernelModel(BaseEstimator):
     ) -> Request:
         """The parameters, checked, for a fit that reads its rows in blocks."""
         validation.one_of("penalty", self.penalty, PENALTIES)
-        validation.one_of("bias", self.bias, BIASES)
         mu = validation.number_or_rule("regularization", self.regularization, ("loo",))
         kernel, gamma = self._kernel(), None
         if kernel.has_gamma:
             gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        words = (self.gamma, self.penalty, self.bias, criterion, balanced, mu, chosen, seed)
+        words = (
+            self.gamma,
+            self.penalty,
+            validation.bias(self.bias),
+            criterion,
+            balanced,
+            mu,
+            chosen,
+            seed,
+        )
         return Request(kernel, gamma, *words)
 
     def _forget(self) -> None:

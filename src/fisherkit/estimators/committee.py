@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from fisherkit.committee import Asked, members
 from fisherkit.core import (
+    FREE,
     KERNELS,
     Array,
     Design,
@@ -244,7 +245,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
                     gram=Gram(X, kernel, rounding),
                     weights=weights,
                     penalty=self.penalty,
-                    bias="free",
+                    bias=FREE,
                     basis=basis,
                     n_components=m,
                     rows=rows,

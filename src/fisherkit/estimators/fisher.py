@@ -280,7 +280,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
 
     def _rule_for(self, n_classes: int) -> coding.Rule:
         kind = "binary" if n_classes == 2 else self.multiclass
-        if kind == "lda" and self.bias != "free":
+        if kind == "lda" and not validation.bias(self.bias).directions:
             raise ValueError(
                 f"multiclass='lda' needs bias='free'; got bias={self.bias!r}. Use multiclass='ovr'."
             )

@@ -178,9 +178,8 @@ def fit_regressor(model: Any, plan: Plan, X: Any, y: Any, sample_weight: Any) ->
     validation.targets(Y)
     flat = len(y.shape) == 1
     weights = Weights(frequency, xp.ones_like(frequency))
-    shift = xp.zeros_like(Y[0, :])
-    if model.bias == "free":  # sums over targets far from zero would lose what these differ by
-        shift = weights.mean(Y)
+    # Sums over targets far from zero would lose what these differ by.
+    shift = validation.bias(model.bias).mean(Y, weights)
     fit, residuals = _fit_local(model, model._request(plan), X, Y - shift, weights)
     fit = replace(fit, intercept=fit.intercept + shift)
     model._store_large(fit, flat=flat)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -13,7 +13,15 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import compute_class_weight, get_tags
 
-from fisherkit.core import LARGEST, Array, Fold, Weights, arrays
+from fisherkit.core import (
+    BIASES,
+    LARGEST,
+    Array,
+    Bias,
+    Fold,
+    Weights,
+    arrays,
+)
 from fisherkit.tuning import HeldOut, log
 
 _SCALE_RATIO = 1e3
@@ -21,12 +29,17 @@ _WEIGHTS = (1e-50, 1e15)  # where one row more or less is rounding, there is no 
 _SMALLEST = 1e-150  # spread of targets whose square is one, with digits
 
 
-def one_of(name: str, value: Any, valid: Sequence[str], also: str = "") -> str:
+def one_of(name: str, value: Any, valid: Collection[str], also: str = "") -> str:
     """``value`` if it is a valid word, an error that lists the valid ones otherwise."""
     if isinstance(value, str) and value in valid:
         return value
     options = ", ".join(repr(v) for v in valid)
     raise ValueError(f"{name}={value!r} is not valid; use one of {options}{also}.")
+
+
+def bias(name: Any) -> Bias:
+    """What the bias of this name does."""
+    return BIASES[one_of("bias", name, BIASES)]
 
 
 def number(name: str, value: Any, least: float = -np.inf) -> float:

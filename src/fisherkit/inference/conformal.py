@@ -55,25 +55,27 @@ class Reach:
     @classmethod
     def of(cls, canonical: Canonical, Y: Array, mu: float, K: Array) -> Reach:
         """K (n, m) are the kernel values between the rows and the centres."""
-        xp = arrays.namespace(Y)
         weights, right = canonical.weights, canonical.right
         ridge = RidgePath.of(canonical, Y).at(mu)
         features, mean, level = None, None, 0.0
         if right is None:
             to_canonical = weights.root[:, None] * canonical.U
-            if canonical.bias == "free":
-                level = float(weights.v @ (K @ weights.v)) / weights.mass**2
+            level = float(weights.v @ (K @ weights.v)) / canonical.bias.span(weights.mass) ** 2
         else:
             lift = canonical.lift or (lambda coef: coef)
             to_canonical = lift(right)
             features = lift(arrays.like(np.eye(right.shape[0]), Y))
-            mean = weights.mean(K) @ features
-            if canonical.bias != "free":
-                mean = xp.zeros_like(mean)
-        origin = canonical.bias_row
-        if origin is None:
-            origin = xp.zeros_like(canonical.lam)
-        return cls(canonical, ridge, mu, to_canonical, origin, features, mean, level)
+            mean = canonical.bias.mean(K, weights) @ features
+        return cls(
+            canonical=canonical,
+            ridge=ridge,
+            mu=mu,
+            to_canonical=to_canonical,
+            origin=canonical.bias_row,
+            features=features,
+            mean=mean,
+            level=level,
+        )
 
     @property
     def needs_diagonal(self) -> bool:
@@ -106,20 +108,21 @@ class Reach:
 
     @property
     def _constant(self) -> float:
-        return 1 / self.canonical.weights.mass if self.canonical.bias == "free" else 0.0
+        return 1 / self._span
+
+    @property
+    def _span(self) -> float:
+        return self.canonical.bias.span(self.canonical.weights.mass)
 
     def _norm(self, k: Array, diagonal: Array | None) -> Array:
         """Squared length of a row in the space of the penalty, relative to the mean row."""
         xp = arrays.namespace(k)
-        form = self.canonical
-        extra = 1.0 if form.bias == "penalized" else 0.0
+        extra = self.canonical.bias.variance
         if self.features is not None:
             z = k @ self.features - self.mean
             return xp.sum(z * z, axis=1) + extra
         assert diagonal is not None
-        if form.bias != "free":
-            return diagonal + extra
-        return diagonal - 2 * (k @ form.weights.v) / form.weights.mass + self.level
+        return diagonal - 2 * (k @ self.canonical.weights.v) / self._span + self.level + extra
 
 
 @dataclass(frozen=True)

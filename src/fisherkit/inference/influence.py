@@ -20,8 +20,7 @@ from fisherkit.core import Array, Residuals, Ridge, arrays
 
 def remaining(fit: Residuals) -> Array:
     """a_i = 1 - q_ii d_i, (n,): what one copy of a row does not explain of itself."""
-    w = fit.weights
-    return ((w.v - w.delta) + w.delta * fit.B_diag) / w.v
+    return fit.weights.left_out_denominator(fit.B_diag) / fit.weights.v
 
 
 def leverages(fit: Residuals) -> Array:

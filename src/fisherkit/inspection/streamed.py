@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fisherkit.core import Array, Residuals, Weights, arrays, coding
-from fisherkit.estimators import KernelFisherClassifier, streaming
+from fisherkit.estimators import KernelFisherClassifier, streaming, validation
 from fisherkit.inspection.left_out import LeftOutPath, left_out_logits
 from fisherkit.rows import (
     Budget,
@@ -55,7 +55,8 @@ def streamed_path(model: KernelFisherClassifier, X: Any, y: Any, rows: np.ndarra
     shown = take(indicator, place, axis=0)
     ones = arrays.namespace(Y).ones_like(model._centres[:, 0])
     centres = Centres.of(model._fitted_kernel, model._centres, ones, model.penalty)
-    form, relative = form_of_rows(everything, centres, some.block(slice(0, some.n)), model.bias)
+    bias = validation.bias(model.bias)
+    form, relative = form_of_rows(everything, centres, some.block(slice(0, some.n)), bias)
     mus = np.union1d(mu_grid(form.unit, relative * form.unit), [model.regularization_])
     chosen = int(np.flatnonzero(mus == model.regularization_)[0])
     swept = some.sweep(SecondPass(form, "", False, tuple(mus), 0)).kept

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve, solve_triangular
 from sklearn.metrics.pairwise import rbf_kernel
 
-from fisherkit.core import Decomposer, Design, Gram, Kernel, RidgePath, Weights
+from fisherkit.core import FREE, Decomposer, Design, Gram, Kernel, RidgePath, Weights
 from fisherkit.datasets import make_torus
 from fisherkit.estimators import KernelFisherClassifier
 from fisherkit.reproduction.tasks import Result, rounded
@@ -105,7 +105,7 @@ def ours(X: np.ndarray, y: np.ndarray, mus: np.ndarray) -> tuple[float, np.ndarr
         gram=Gram(X, Kernel("rbf", gamma=GAMMA)),
         weights=Weights.unit(X),
         penalty="coefficients",
-        bias="free",
+        bias=FREE,
         basis="auto",
         n_components=None,
         rows=None,

@@ -39,6 +39,7 @@ import numpy as np
 
 from fisherkit.core import (
     Array,
+    Bias,
     Gram,
     Kernel,
     Weights,
@@ -233,9 +234,9 @@ class FirstPass:
     n_targets: int
 
     @classmethod
-    def about(cls, centres: Centres, some: Array, n_targets: int, bias: str) -> FirstPass:
+    def about(cls, centres: Centres, some: Array, n_targets: int, bias: Bias) -> FirstPass:
         """For a free bias, about the mean of F over ``some`` rows, a sample of all."""
-        if bias != "free":
+        if not bias.directions:
             return cls(centres, None, n_targets)
         some = some[: min(_ORIGIN_ROWS, some.shape[0]), :]
         origin = arrays.namespace(some).mean(centres.block(some), axis=0)
@@ -291,56 +292,42 @@ class Form:
     mass: float
     total: float
     rows: int
-    bias: str
+    bias: Bias
     unit: float
     targets: Array
     spread: float
     plain: bool
 
     @classmethod
-    def of(cls, step: FirstPass, sums: Moments, bias: str, *, smallest: float) -> Form:
+    def of(cls, step: FirstPass, sums: Moments, bias: Bias, *, smallest: float) -> Form:
         """Decompose the moments; O(m^3). ``smallest`` is the least mu, relative to tr(G)/n."""
         centres = step.centres
         xp = arrays.namespace(centres.X)
         point = sums.features.first / sums.mass
-        if bias == "free":
-            mean = sums.targets / sums.mass
-            second, cross = sums.features.about_mean(sums.mass, mean)
-        else:
-            mean = xp.zeros_like(sums.targets)
-            second, cross = arrays.symmetric(sums.features.second), sums.features.cross
+        span = bias.span(sums.mass)
+        mean = sums.targets / span
+        second, cross = sums.features.about_mean(span, mean)
         G = centres.finish(centres.finish(second).T)
         C = centres.finish(cross)
         trace = float(xp.sum(xp.linalg.diagonal(G)))
         if step.origin is not None:
             point = point + step.origin
         z = centres.finish(point[:, None])[:, 0]
-        if bias == "free":  # tr(G)/n is that of the features as they are
-            trace += sums.mass * float(xp.sum(z * z))
+        total = sums.mass * z
+        trace += float(total @ total) / span  # tr(G)/n is that of the features as they are
         unit = trace_unit(trace, sums.total)
-        if bias == "penalized":
-            side = sums.mass * z[:, None]
-            corner = xp.zeros_like(side[:1, :]) + sums.mass
-            G = xp.concat(
-                [xp.concat([G, side], axis=1), xp.concat([side.T, corner], axis=1)], axis=0
-            )
-            C = xp.concat([C, sums.targets[None, :]], axis=0)
+        G, C = bias.extend_moments(G, C, total, sums.targets, sums.mass)
         lam, W = arrays.eigh(0.5 * (G + G.T))
         visible = int(xp.sum(xp.astype(lam <= INVISIBLE * smallest * unit, xp.int64)))
         visible = min(visible, lam.shape[0] - 1)
         lam, W = arrays.clip_in_place(lam[visible:], lower=0.0), W[:, visible:]
         xi = W.T @ C
         spread = float(xp.sum(sums.squares - sums.targets**2 / sums.mass))
-        features = W
-        if bias == "penalized":
-            centre, features = -W[-1, :], W[:-1, :]
+        features, own = bias.split(W)
         rotation = centres.unfinish(features)
         if centres.corner is not None and centres.plain:
             rotation = centres.lift(features)
-        if bias == "free":
-            centre = point @ centres.unfinish(features)
-        elif bias == "none":
-            centre = xp.zeros_like(lam)
+        centre = own + (sums.mass / span) * (point @ centres.unfinish(features))
         return cls(
             *(centres, rotation, centre, features, z, lam, xi, mean, sums.mass, sums.total),
             *(sums.rows, bias, unit, sums.targets, spread, centres.plain),
@@ -411,9 +398,8 @@ class Form:
         grid = arrays.like(np.asarray(mus, dtype=np.float64), self.lam)[None, :]
         lam, energy = self.lam[:, None], xp.sum(self.xi * self.xi, axis=1)[:, None]
         explained = xp.sum(energy * (lam + 2 * grid) / (lam + grid) ** 2, axis=0)
-        squares = self.spread
-        if self.bias != "free":
-            squares += float(xp.sum(self.targets**2)) / self.mass
+        about = 1 / self.mass - 1 / self.bias.span(self.mass)
+        squares = self.spread + about * float(xp.sum(self.targets**2))
         return (squares - np.asarray(arrays.to_numpy(explained))) / self.mass
 
     def mean_complements(self, mus: Sequence[float]) -> Array:
@@ -439,11 +425,9 @@ class Form:
 
     def _outside(self, block: Block) -> Array:
         """B_ii without any kernel, (b, 1)."""
-        v = block.weights.v[:, None]
-        return 1 - v / self.mass if self.bias == "free" else arrays.namespace(v).ones_like(v)
+        return 1 - block.weights.v[:, None] / self.bias.span(self.mass)
 
 
 def left_out(e: Array, B: Array, weights: Weights) -> Array:
     """Leave-one-out residuals v e / (v - delta + delta B_ii), (b, k, p)."""
-    v, delta = weights.v[:, None], weights.delta[:, None]
-    return e * (v / ((v - delta) + delta * B))[:, None, :]
+    return e * (weights.v[:, None] / weights.left_out_denominator(B))[:, None, :]

@@ -24,7 +24,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from fisherkit.core import Array, arrays, relative_floor
+from fisherkit.core import (
+    Array,
+    Bias,
+    arrays,
+    relative_floor,
+)
 from fisherkit.rows.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows.refined import refined
 from fisherkit.rows.sources import Rows
@@ -398,7 +403,7 @@ def fit_rows(
     centres: Centres,
     pilot: Block,
     *,
-    bias: str,
+    bias: Bias,
     rule: str,
     balanced: bool,
     mu: float | None,
@@ -448,7 +453,7 @@ def fit_rows(
     return Fitted(form, selection, *form.coefficients(chosen), prices.kept(chosen))
 
 
-def form_of_rows(rows: Rows, centres: Centres, some: Block, bias: str) -> tuple[Form, float]:
+def form_of_rows(rows: Rows, centres: Centres, some: Block, bias: Bias) -> tuple[Form, float]:
     """Pass 1, and the least mu relative to tr(G)/n; ``some`` rows tell where features lie."""
     first = FirstPass.about(centres, some.X, some.Y.shape[1], bias)
     sums = rows.sweep(first)

@@ -19,6 +19,7 @@ import numpy as np
 
 from fisherkit.core import (
     Array,
+    Bias,
     Design,
     Gram,
     Kernel,
@@ -167,7 +168,7 @@ class Request:
     gamma: float | None
     gamma_rule: Any
     penalty: str
-    bias: str
+    bias: Bias
     criterion: str
     balanced: bool
     mu: float | None

@@ -68,11 +68,9 @@ def refined(rows: Rows, form: Form, *, least: float) -> Form:
     eps, largest = arrays.eps(form.lam), float(xp.max(form.lam))
     scale = xp.sqrt(form.lam + max(least, eps * largest))
     sums = rows.sweep(RefiningPass(form, scale))
-    if form.bias == "free":
-        M, cross = sums.about_mean(form.mass, form.mean)
-        point = sums.first / form.mass  # what the mean of the rows has lacked
-    else:
-        M, cross, point = arrays.symmetric(sums.second), sums.cross, xp.zeros_like(scale)
+    span = form.bias.span(form.mass)
+    M, cross = sums.about_mean(span, form.mean)
+    point = sums.first / span  # what the mean of the rows has lacked
     theta, V = arrays.eigh(M)
     A = xp.sqrt(arrays.clip_in_place(theta, lower=0.0))[:, None] * V.T * scale
     _, sigma, Wt = xp.linalg.svd(A)
@@ -94,24 +92,18 @@ def refined(rows: Rows, form: Form, *, least: float) -> Form:
 def _complete(form: Form) -> Form:
     """The form on features solved carefully, with the directions that it has left out; O(m^3)."""
     xp = arrays.namespace(form.lam)
-    W = form.features
-    if form.bias == "penalized":
-        W = xp.concat([W, -form.centre[None, :]], axis=0)
+    W = form.bias.join(form.features, form.centre)
     Q, _ = xp.linalg.qr(W, mode="complete")
     W = xp.concat([W, Q[:, form.rank :]], axis=1)
     added = W.shape[1] - form.rank
     lam = xp.concat([form.lam, arrays.zeros((added,), W)], axis=0)
     xi = xp.concat([form.xi, arrays.zeros((added, form.xi.shape[1]), W)], axis=0)
-    if form.bias == "penalized":
-        features, centre = W[:-1, :], -W[-1, :]
-    else:
-        features = W
-        centre = form.point @ W if form.bias == "free" else xp.zeros_like(lam)
+    features, own = form.bias.split(W)
     return replace(
         form,
         centres=form.centres.carefully(),
         rotation=features,
-        centre=centre,
+        centre=own + (form.mass / form.bias.span(form.mass)) * (form.point @ features),
         features=features,
         lam=lam,
         xi=xi,

@@ -70,9 +70,11 @@ class Sums:
         self.cross += other.cross
         return self
 
-    def about_mean(self, mass: float, mean: Array) -> tuple[Array, Array]:
-        """``second``, all of it, and ``cross``, about the means of features and targets (k,)."""
-        point = self.first / mass
+    def about_mean(self, span: float, mean: Array) -> tuple[Array, Array]:
+        """``second``, all of it, and ``cross``, about the means of features and targets (k,).
+
+        The means are over rows of mass ``span``; of an infinite one they are zero.
+        """
         second = arrays.symmetric(self.second)
-        second -= mass * (point[:, None] * point[None, :])
+        second -= (self.first[:, None] * self.first[None, :]) / span
         return second, self.cross - self.first[:, None] * mean[None, :]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fisherkit.core import Array, Parametric, Weights, arrays, rank_two_update
+from fisherkit.core import Array, Bias, Parametric, Weights, arrays
 from fisherkit.tuning.climb import maximise
 from fisherkit.tuning.criteria import Criterion, HeldOut
 from fisherkit.tuning.select import log
@@ -46,7 +46,7 @@ class LeftOut:
     weights: Weights
     rule: str
     penalty: str
-    bias: str
+    bias: Bias
     balanced: bool
 
     @property
@@ -95,36 +95,21 @@ class LeftOut:
     def _solve(self, K: Array, mu: float) -> tuple[Array, Array, Array, Array, Array | None]:
         """A, alpha, den, residuals, and the factor of G~ with the coefficients penalty."""
         xp, w = arrays.namespace(K), self.weights
-        s, v, delta = w.root[:, None], w.v[:, None], w.delta[:, None]
+        s = w.root[:, None]
         half = None
         if self.penalty == "coefficients":
             half = K * s * xp.sqrt(w.frequency)[None, :]
             M = half @ half.T
         else:
             M = K * s * s.T
-        A = self._inverse(M, mu)
-        alpha = A @ (s * self.Y)
-        den = (v - delta) + delta * mu * xp.linalg.diagonal(A)[:, None]
-        return A, alpha, den, s * mu * alpha / den, half
-
-    def _inverse(self, M: Array, mu: float) -> Array:
-        """(G~ + mu I)^-1 without the direction of a free bias."""
-        s = self.weights.root
-        if self.bias == "free":
-            mean = (M @ s) / self.weights.mass
-            level = float(s @ mean) / self.weights.mass
-            rank_two_update(M, s, 0.5 * level * s - mean)
-        elif self.bias == "penalized":
-            rank_two_update(M, s, 0.5 * s)
-        arrays.add_to_diagonal(M, mu)
-        A = arrays.spd_inverse(M)
-        if A is None:
+        solved = self.bias.solve(M, w.root, mu, s * self.Y)
+        if solved is None:
             raise ValueError(
                 f"The kernel matrix plus mu = {mu:.3g} is not positive definite to rounding."
             )
-        if self.bias == "free":
-            rank_two_update(A, s, (-0.5 / (self.weights.mass * mu)) * s)
-        return A
+        A, alpha, _ = solved
+        den = w.left_out_denominator(mu * xp.linalg.diagonal(A)[:, None])
+        return A, alpha, den, s * mu * alpha / den, half
 
     def tied(self, at: np.ndarray) -> np.ndarray:
         """The best (log mu, log w) with one w, from ``at``."""

@@ -361,7 +361,7 @@ class _Tuner:
         """
         problem, design = self.problem, self.problem.design
         gram = design.gram.with_gamma(gamma)
-        words = {"bias": design.bias, "penalty": design.penalty}
+        words: dict[str, Any] = {"bias": design.bias, "penalty": design.penalty}
         solved, value = None, np.nan
 
         def slope(log_mu: float) -> float | None:
