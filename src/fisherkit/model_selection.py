@@ -1,28 +1,41 @@
-"""Closed-form twins of scikit-learn's cross-validation functions."""
+"""Closed forms of scikit-learn's cross-validation functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.model_selection import LeaveOneOut
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from fisherkit.core import Array, Fold, Ridge, arrays, coding
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV, Task, validation
 from fisherkit.inference import Relabelled, relabel
-from fisherkit.inspection import Labels, metric_name, missing
+from fisherkit.inspection import TaskLabels, metric_name, missing
+from fisherkit.interfaces import CrossValidation, Seed
 from fisherkit.tuning import fit_slope, loo_decisions, probabilities, shared_decomposer
 
 __all__ = ["cross_val_predict", "learning_curve", "permutation_test_score"]
+
+Model = KernelFisherClassifier | KernelRidgeCV
+Pairs = list[tuple[np.ndarray, np.ndarray]]  # rows that train, rows that are tested
 
 METHODS = ("predict", "decision_function", "predict_proba")
 
 
 def cross_val_predict(
-    estimator: Any, X: Any, y: Any, *, groups: Any = None, cv: Any = None, method: str = "predict"
-) -> Any:
+    estimator: Model,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    cv: CrossValidation = None,
+    method: str = "predict",
+) -> Array:
     """Out-of-fold predictions in closed form: what refitting on each fold would give.
 
     One factorisation serves all folds. Probabilities are calibrated within each fold, on
@@ -77,18 +90,24 @@ def cross_val_predict(
     task = clone(estimator)._prepare(X, y)
     gram = task.problem.design.gram
     n = gram.n
-    if cv is None:
-        cv = _each_row(n)
     pairs = validation.fold_pairs(
-        cv, gram.X, y, groups, task.kept, n, classifier=task.rule is not None
+        LeaveOneOut() if cv is None else cv,
+        gram.X,
+        y,
+        groups,
+        task.kept,
+        n,
+        classifier=task.rule is not None,
     )
     folds = validation.folds_of(pairs, gram.X)
     order = np.concatenate([test for _, test in pairs])
     if len(order) != n or len(np.unique(order)) != n:
         raise ValueError("cross_val_predict only works for partitions")
     ridge = task.tune().ridge
-    predict = _regress if task.rule is None else _classify
-    parts = [predict(task, ridge, fold, method) for fold in folds]
+    indicator = None if task.indicator is None else task.indicator[:, :, None]
+    fit = Relabelled.of(ridge, task.problem.Y[:, :, None], indicator)
+    with _naming_missing_classes(task):
+        parts = [_predictions(task, fit, fold, method) for fold in folds]
     xp = arrays.namespace(task.problem.Y)
     joined = xp.concat(parts, axis=0)
     joined = xp.take(joined, arrays.indices(np.argsort(order), joined), axis=0)
@@ -97,39 +116,27 @@ def cross_val_predict(
     return joined[:, 0] if joined.shape[1] == 1 and task.flat else joined
 
 
-def _left_out_scores(ridge: Ridge, fold: Fold) -> tuple[Array, Array]:
-    """Scores of the tested rows and residuals of all removed rows."""
-    xp = arrays.namespace(ridge.Y)
-    residual = ridge.leave_group_out(fold.removed)
-    scores = xp.take(ridge.Y, fold.removed, axis=0) - residual
-    return xp.take(scores, fold.tested, axis=0), residual
+@contextmanager
+def _naming_missing_classes(task: Task) -> Iterator[None]:
+    """A fold without training rows of a class is an error that names the class."""
+    try:
+        yield
+    except relabel.MissingClassError as error:
+        raise ValueError(missing(task, error.index)) from error
 
 
-def _regress(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
-    return _left_out_scores(ridge, fold)[0]
-
-
-def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
-    """Decisions (or class indices, or probabilities) of the tested rows of one fold."""
-    xp = arrays.namespace(ridge.Y)
-    scores, residual = _left_out_scores(ridge, fold)
-    removed = fold.removed
-    v = ridge.weights.v
-    counts = xp.sum(v[:, None] * task.indicator, axis=0)
-    left = counts - xp.sum(
-        xp.take(v, removed, axis=0)[:, None] * xp.take(task.indicator, removed, axis=0), axis=0
-    )
-    absent = arrays.to_numpy(left <= 1e-9 * counts)
-    if np.any(absent):
-        raise ValueError(missing(task, int(np.argmax(absent))))
-    decisions = task.rule.decide(scores, left, ridge.scatter_without(removed, residual))
-    if method == "decision_function":
+def _predictions(task: Task, fit: Relabelled, fold: Fold, method: str) -> Array:
+    """Scores, decisions, class indices or probabilities of the tested rows of one fold."""
+    decisions = fit.fold_decisions(fold, task.rule)[:, :, 0]
+    if task.rule is None or method == "decision_function":
         return decisions
     if method == "predict":
         return coding.winners(decisions)[:, None]
-    remaining = np.setdiff1d(np.arange(ridge.Y.shape[0]), arrays.to_numpy(removed))
+    ridge = fit.ridge
+    xp = arrays.namespace(ridge.Y)
+    remaining = np.setdiff1d(np.arange(ridge.Y.shape[0]), arrays.to_numpy(fold.removed))
     rest = arrays.indices(remaining, ridge.Y)
-    inner = ridge.without(removed, rest)
+    inner = ridge.without(fold.removed, rest)
     indicator = xp.take(task.indicator, rest, axis=0)
     loo, known = loo_decisions(inner, task.rule, indicator)
     slope = fit_slope(loo, known, indicator, inner.weights, balanced=task.rule.balanced)
@@ -137,18 +144,18 @@ def _classify(task: Task, ridge: Ridge, fold: Fold, method: str) -> Array:
 
 
 def permutation_test_score(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: Model | Pipeline,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
-    groups: Any = None,
-    cv: Any = None,
+    groups: ArrayLike | None = None,
+    cv: CrossValidation = None,
     n_permutations: int = 100,
-    random_state: Any = 0,
-    scoring: Any = None,
+    random_state: Seed = 0,
+    scoring: str | None = None,
     reselect: bool | str = "auto",
 ) -> tuple[float, np.ndarray, float]:
-    """Is there a signal? The cross-validated score beside those of permuted labels, without refits.
+    """Is there a signal? The cross-validated score beside scores of permuted labels, no refits.
 
     The residual maker B does not depend on the labels: all permutations share one factorisation.
     The scores are those of refits, and for an integer seed the permutations are those of
@@ -225,7 +232,7 @@ def permutation_test_score(
     validation.positive("n_permutations", n_permutations)
     if not (isinstance(reselect, bool) or reselect == "auto"):
         raise ValueError(f"reselect={reselect!r} is not valid; use 'auto', True or False.")
-    labels = Labels.of(model._prepare(X, y))
+    labels = TaskLabels.of(model._prepare(X, y))
     metric = metric_name(scoring, labels, "permutation_test_score", pairs=True)
     if metric == relabel.PAIRS and cv is not None:
         raise ValueError("scoring='leave_pair_out_auc' leaves out every pair; use cv=None.")
@@ -250,11 +257,9 @@ def permutation_test_score(
         if shared is not None:
             ridge = model._prepare(X, labels.shuffled(orders[0])).tune(shared).ridge
         Y, indicator, index = labels.take(orders)
-        try:
-            relabelled = Relabelled.of(ridge, Y, indicator)
+        relabelled = Relabelled.of(ridge, Y, indicator)
+        with _naming_missing_classes(task):
             values.append(relabel.held_out_scores(relabelled, index, task.rule, folds, metric))
-        except relabel.MissingClassError as error:
-            raise ValueError(missing(task, error.index)) from error
     score, *rest = np.concatenate(values)
     permuted = np.asarray(rest)
     at_least = np.sum(permuted >= score - 1e-12 * max(1.0, abs(score)))
@@ -262,16 +267,16 @@ def permutation_test_score(
 
 
 def learning_curve(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: Model | Pipeline,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
-    groups: Any = None,
-    train_sizes: Any = (0.1, 0.325, 0.55, 0.775, 1.0),
-    cv: Any = 5,
-    scoring: Any = None,
+    groups: ArrayLike | None = None,
+    train_sizes: ArrayLike = (0.1, 0.325, 0.55, 0.775, 1.0),
+    cv: CrossValidation = 5,
+    scoring: str | None = None,
     shuffle: bool = True,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores against the number of training rows, without refits.
 
@@ -327,14 +332,18 @@ def learning_curve(
     _require_closed_form(model, "learning_curve")
     _require_numbers(model, "learning_curve")
     task = model._prepare(X, y)
-    labels = Labels.of(task)
-    if cv is None:
-        cv = _each_row(len(labels.values))
+    labels = TaskLabels.of(task)
     metric = metric_name(scoring, labels, "learning_curve", pairs=False)
     rows, n = task.problem.design.gram.X, len(labels.values)
     identity = np.arange(n)
     pairs = validation.fold_pairs(
-        cv, rows, labels.shuffled(identity), groups, task.kept, n, classifier=task.rule is not None
+        LeaveOneOut() if cv is None else cv,
+        rows,
+        labels.shuffled(identity),
+        groups,
+        task.kept,
+        n,
+        classifier=task.rule is not None,
     )
     sizes = validation.train_sizes(train_sizes, len(pairs[0][0]))
     if shuffle:
@@ -348,10 +357,8 @@ def learning_curve(
         parts = [(train[:size], test) for train, test in pairs]
         for j, fold in enumerate(validation.folds_of(parts, rows)):
             used = arrays.indices(np.sort(parts[j][0]), rows)
-            try:
+            with _naming_missing_classes(task):
                 test_scores[i, j] = fit.fold_score(fold, index, task.rule, metric)[0]
-            except relabel.MissingClassError as error:
-                raise ValueError(missing(task, error.index)) from error
             train_scores[i, j] = _training_score(task, ridge, fold.removed, used, index, metric)
     return sizes, train_scores, test_scores
 
@@ -371,12 +378,7 @@ def _training_score(
     return float(relabel.METRICS[metric](truth, decisions[:, :, None])[0])
 
 
-def _each_row(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Leave-one-out as pairs of training and test rows."""
-    return [(np.delete(np.arange(n), i), np.array([i])) for i in range(n)]
-
-
-def _require_closed_form(model: Any, caller: str) -> None:
+def _require_closed_form(model: Model, caller: str) -> None:
     if not isinstance(model, (KernelFisherClassifier, KernelRidgeCV)):
         raise TypeError(
             f"{caller} has closed forms for KernelFisherClassifier and KernelRidgeCV; got "
@@ -390,7 +392,7 @@ def _require_closed_form(model: Any, caller: str) -> None:
         )
 
 
-def _require_numbers(model: Any, caller: str) -> None:
+def _require_numbers(model: Model, caller: str) -> None:
     """Refuse hyper-parameters and weights that each fold would find anew."""
     rules = model._rules_in_use()
     if rules:
@@ -406,7 +408,7 @@ def _require_numbers(model: Any, caller: str) -> None:
         )
 
 
-def _require_label_free(model: Any) -> None:
+def _require_label_free(model: Model) -> None:
     """Refuse models whose residual maker depends on the labels."""
     if getattr(model, "class_weight", None) is not None:
         raise ValueError(
@@ -421,7 +423,7 @@ def _require_label_free(model: Any) -> None:
         )
 
 
-def _checked_groups(groups: Any, labels: Labels) -> np.ndarray:
+def _checked_groups(groups: ArrayLike, labels: TaskLabels) -> np.ndarray:
     groups = np.asarray(arrays.to_numpy(groups))
     n = len(labels.values)
     if groups.shape != (n,):
@@ -438,8 +440,8 @@ def _checked_groups(groups: Any, labels: Labels) -> np.ndarray:
 
 
 def _blocks(
-    labels: Labels,
-    cv: Any,
+    labels: TaskLabels,
+    cv: CrossValidation,
     groups: np.ndarray | None,
     n_permutations: int,
     rng: np.random.RandomState,
@@ -454,7 +456,7 @@ def _blocks(
     if cv is not None and not isinstance(cv, int) and not hasattr(cv, "split"):
         cv = list(cv)
     block: list[np.ndarray] = []
-    pairs: Any = None
+    pairs: Pairs | None = None
     for i in range(n_permutations + 1):
         order = np.arange(n) if i == 0 else _permuted(n, groups, rng)
         new = pairs
@@ -463,11 +465,11 @@ def _blocks(
             classifier = task.indicator is not None
             new = validation.fold_pairs(cv, X, y, groups, task.kept, n, classifier=classifier)
         if block and (len(block) == size or not _same_pairs(pairs, new)):
-            yield np.stack(block), None if cv is None else validation.folds_of(pairs, X)
+            yield np.stack(block), None if pairs is None else validation.folds_of(pairs, X)
             block = []
         pairs = new
         block.append(order)
-    yield np.stack(block), None if cv is None else validation.folds_of(pairs, X)
+    yield np.stack(block), None if pairs is None else validation.folds_of(pairs, X)
 
 
 def _permuted(n: int, groups: np.ndarray | None, rng: np.random.RandomState) -> np.ndarray:
@@ -481,7 +483,7 @@ def _permuted(n: int, groups: np.ndarray | None, rng: np.random.RandomState) -> 
     return order
 
 
-def _same_pairs(one: Any, other: Any) -> bool:
+def _same_pairs(one: Pairs | None, other: Pairs | None) -> bool:
     if one is None or other is None:
         return one is other
     return len(one) == len(other) and all(

@@ -95,7 +95,7 @@ class Reach:
         form = self.canonical
         return ((g / (form.lam + self.mu)) @ form.U.T) / form.weights.root + self._constant
 
-    def own(self, g: Array, k: Array, diagonal: Array | None) -> Array:
+    def variance(self, g: Array, k: Array, diagonal: Array | None) -> Array:
         """q(x, x), (t,), for k(x, x) = diagonal (t,) where that is needed."""
         xp = arrays.namespace(k)
         form = self.canonical
@@ -127,7 +127,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Sets:
-    """Conformal p-values of labels; ``indicator`` (n, c) are the classes, ``cost`` (c,) theirs.
+    """Conformal p-values of labels; ``indicator`` (n, c) classes, ``cost`` (c,) their costs.
 
     A row is the less typical the smaller the margin of its left-out score: s (f - t) for two
     classes, the score of its class less the best other one for more. ``balanced`` subtracts the
@@ -148,16 +148,16 @@ class Sets:
         xp = arrays.namespace(k)
         reach, weights = self.reach, self.reach.ridge.weights
         g = reach.coordinates(k)
-        f, q, own = reach.scores(k), reach.cross(g), reach.own(g, k, diagonal)
+        f, q, variance = reach.scores(k), reach.cross(g), reach.variance(g, k, diagonal)
         a, d, r, Y = remaining(reach.ridge), weights.delta, reach.ridge.residual, reach.ridge.Y
         total = xp.sum(weights.v[:, None] * Y, axis=0)
         columns = []
-        steps: dict[float, tuple[Array, Array]] = {}  # classes of equal cost share theirs
+        steps: dict[float, tuple[Array, Array]] = {}  # shared by classes of equal cost
         for label in range(self.indicator.shape[1]):
             w = float(self.cost[label])
             y = self._target(label)
             if w not in steps:
-                pull = q * (w / (1 + w * own))[:, None]
+                pull = q * (w / (1 + w * variance))[:, None]
                 steps[w] = pull, a + d * q * pull
             pull, bottom = steps[w]
             decisions = []
@@ -201,13 +201,13 @@ class Sets:
         xp = arrays.namespace(codes)
         if len(decisions) == 1:
             return codes[0, ...] * decisions[0]
-        own = xp.zeros_like(decisions[0])
-        best = xp.full_like(own, -float("inf"))
+        score = xp.zeros_like(decisions[0])
+        best = xp.full_like(score, -float("inf"))
         for j, decision in enumerate(decisions):
             mine = codes[j, ...] > 0.5
-            own = xp.where(mine, decision, own)
-            best = xp.maximum(best, xp.where(mine, xp.full_like(own, -float("inf")), decision))
-        return own - best
+            score = xp.where(mine, decision, score)
+            best = xp.maximum(best, xp.where(mine, xp.full_like(score, -float("inf")), decision))
+        return score - best
 
     def _share(self, usual: Array, new: Array, label: int) -> Array:
         """Share of the rows, the new one among them, that are no more typical than it; (t,)."""
@@ -238,7 +238,7 @@ def interval(
     g = reach.coordinates(k)
     f, q = reach.scores(k), reach.cross(g)
     if method == "full":
-        pull = q / (1 + reach.own(g, k, diagonal))[:, None]
+        pull = q / (1 + reach.variance(g, k, diagonal))[:, None]
         bottom = a + d * q * pull
         b = pull / bottom
         bounded = xp.abs(b) < 1

@@ -1,4 +1,4 @@
-"""What one row does to a fit: its leverage, and the leave-one-out error of the others without it.
+"""What one row does to a fit: its leverage, and the leave-one-out error of the rest without it.
 
 With q_ij = (I - B)_ij / (s_i s_j) and r the residuals, taking weight d off the rows of a group G
 changes their residuals to (I - Q_GG D)^-1 r_G. One row is leave-one-out; two rows i, j are
@@ -30,10 +30,10 @@ def leverages(fit: Residuals) -> Array:
 
 
 def influences(ridge: Ridge, rows: np.ndarray | None = None) -> Array:
-    """How much the mean squared leave-one-out residual of the others falls without row i.
+    """How much the mean squared leave-one-out residual of the other rows falls without row i.
 
-    Positive for a row that harms the predictions of others. Exact at fixed hyper-parameters. Of a
-    row with copies, one copy is taken away.
+    Positive for a row that harms the predictions of others. Exact at fixed hyper-parameters. One
+    copy is taken away of a row that has copies.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def influences(ridge: Ridge, rows: np.ndarray | None = None) -> Array:
 
     Notes
     -----
-    Every pair of rows is a quotient of its own, which no low-rank factor sums up: O(b n (r + k))
-    flops. Strips of pairs are held a few million at a time, so that memory is that of the ridge,
+    Every pair of rows has its own quotient, which no low-rank factor sums up: O(b n (r + k)) flops.
+    Strips of pairs are held a few million at a time, so that memory is that of the ridge,
     O(n r) on centres and on the low-rank path.
     """
     xp = arrays.namespace(ridge.Y)
@@ -54,17 +54,17 @@ def influences(ridge: Ridge, rows: np.ndarray | None = None) -> Array:
     a, d, r, loo = remaining(ridge), w.delta, ridge.residual, ridge.leave_one_out()
     losses = xp.sum(loo * loo, axis=1)
     everyone = arrays.indices(np.arange(n), ridge.Y)
-    # Another copy of the row itself: both copies have left.
+    # The other copies of the row, whose residuals are those of a fit without two copies.
     second = w.cost * xp.clip(w.frequency - 1, 0.0, 1.0)
     both = a - second * (1 - ridge.B_diag) / w.v
     both = xp.where(second > 0, both, xp.ones_like(both))
-    own = (w.v - d) * xp.sum((r / both[:, None]) ** 2, axis=1)
+    copies = (w.v - d) * xp.sum((r / both[:, None]) ** 2, axis=1)
     unit = xp.sqrt(d / a)
     t, share = r * unit[:, None], w.v / (a * d)
     squares = xp.sum(t * t, axis=1)
     parts = []
-    for some in arrays.row_blocks(len(wanted), n):
-        i = arrays.indices(wanted[some], ridge.Y)
+    for block in arrays.row_blocks(len(wanted), n):
+        i = arrays.indices(wanted[block], ridge.Y)
         t_i, squares_i, share_i = (xp.take(values, i, axis=0) for values in (t, squares, share))
         u = ridge.resolvent.strip(i)
         u *= unit / w.root
@@ -81,7 +81,7 @@ def influences(ridge: Ridge, rows: np.ndarray | None = None) -> Array:
         total += squares_i * (g @ share)
         parts.append(total)
     i = arrays.indices(wanted, ridge.Y)
-    d_i, losses_i, own_i = (xp.take(values, i, axis=0) for values in (d, losses, own))
+    d_i, losses_i, copies_i = (xp.take(values, i, axis=0) for values in (d, losses, copies))
     mass = w.mass - d_i
     before = (xp.sum(w.v * losses) - d_i * losses_i) / mass
-    return before - (xp.concat(parts, axis=0) + own_i) / mass
+    return before - (xp.concat(parts, axis=0) + copies_i) / mass

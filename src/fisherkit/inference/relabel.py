@@ -1,4 +1,4 @@
-"""One fit, many labellings: left-out scores of permuted labels and what they are worth.
+"""One fit, many labellings: left-out decisions for permuted labels, and their scores.
 
 The residual maker B does not know the labels, so p labellings cost one matrix product, B y~ for
 their targets side by side, and leaving rows out of all of them costs nothing more
@@ -57,7 +57,7 @@ class Relabelled:
         return cls(ridge, Y, xp.reshape(BY, Y.shape), indicator)
 
     def decisions(self, rule: Rule | None) -> Array:
-        """Of every row by the models that left it out, (n, k, p); scores for a regression."""
+        """Decisions for every row by the models that left it out, (n, k, p); or scores."""
         xp = arrays.namespace(self.Y)
         if rule is None or rule.fixed:
             B_diag = self.ridge.B_diag[:, None, None]
@@ -69,7 +69,7 @@ class Relabelled:
         return xp.stack(parts, axis=2)
 
     def fold_decisions(self, fold: Fold, rule: Rule | None) -> Array:
-        """Of the tested rows by the models that left out all removed rows, (tested, k, p)."""
+        """Decisions for the tested rows by the models without the removed ones, (tested, k, p)."""
         xp = arrays.namespace(self.Y)
         G, weights = fold.removed, self.ridge.weights
         b = xp.take(self.BY, G, axis=0)
@@ -151,9 +151,9 @@ def balanced_accuracy(index: Array, decisions: Array) -> np.ndarray:
     right = _winners(decisions) == index
     recall, present = 0.0, 0.0
     for q in range(max(2, decisions.shape[1])):
-        own = index == q
-        size = xp.sum(xp.astype(own, decisions.dtype), axis=0)
-        hits = xp.sum(xp.astype(right & own, decisions.dtype), axis=0)
+        members = index == q
+        size = xp.sum(xp.astype(members, decisions.dtype), axis=0)
+        hits = xp.sum(xp.astype(right & members, decisions.dtype), axis=0)
         recall = recall + hits / xp.clip(size, 1.0, None)
         present = present + xp.astype(size > 0, decisions.dtype)
     return _host(recall / present)
@@ -205,8 +205,8 @@ def held_out_scores(
     """The metric of each labelling, (p,): mean over the folds, or pooled over left-out rows.
 
     ``index`` (n, p) are class indices, ``None`` for a regression. Left-out scores of different
-    rows come from models with different mean labels, which pull them away from the row's own
-    label; for the AUC, which ranks them against each other, that mean is subtracted.
+    rows come from models with different mean labels, which pull them away from the label of
+    the row; for the AUC, which ranks them against each other, that mean is subtracted.
     """
     if metric == PAIRS:
         return relabelled.leave_pair_out_auc()

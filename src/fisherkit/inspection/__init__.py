@@ -1,7 +1,7 @@
-"""What fitted classifiers say of rows they have not seen, and which labels they doubt."""
+"""What fitted classifiers say of rows that they have not seen, and which labels they doubt."""
 
 from fisherkit.inspection.auditing import audit, doubts
-from fisherkit.inspection.labels import Labels, metric_name, missing
+from fisherkit.inspection.labels import TaskLabels, metric_name, missing
 from fisherkit.inspection.left_out import (
     how_left_out,
     left_out_coordinates,
@@ -12,7 +12,7 @@ from fisherkit.inspection.searches import size_curve, width_curves
 from fisherkit.inspection.streamed import streamed_path
 
 __all__ = [
-    "Labels",
+    "TaskLabels",
     "audit",
     "doubts",
     "how_left_out",

@@ -1,12 +1,14 @@
-"""A look at the rows behind a model: which labels does leave-one-out doubt?"""
+"""Which labels does leave-one-out doubt?"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fisherkit.core import arrays, coding
+from fisherkit.core import Array, arrays, coding
 from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier, validation
 from fisherkit.inference import influences, leverages
 from fisherkit.inspection.left_out import left_out_logits
@@ -16,7 +18,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.DataFrame:
+def audit(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> pd.DataFrame:
     r"""Rows whose labels the model fitted without them doubts, most suspicious first.
 
     Parameters
@@ -40,7 +48,7 @@ def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.Da
         ``suggested``
             The label that the model without the row would give it.
         ``probability``
-            Of the given label, by the model without the row.
+            Probability of the given label, by the model without the row.
         ``leverage``
             Change of the row's own score for a unit change of its code, from 0 to 1. Where it is
             high, the row's neighbours say little about it.
@@ -63,8 +71,9 @@ def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.Da
 
     Scores, leverages and influences are exact, without refits: they equal those of models fitted
     without the row (and, for influences, without every pair), hyper-parameters held at those of
-    the fit to all rows. So is the slope that turns scores into probabilities. For the coefficients
-    penalty, a chosen basis and inducing points they are conditional on the centres.
+    the fit to all rows. The slope that turns scores into probabilities is held, too. For the
+    coefficients penalty, a chosen basis and inducing points, the results are conditional on the
+    centres.
 
     A small probability is a doubt, not a proof: it may be a wrong label or a rare case. Rows of
     weight 0 are judged by the model, on which they have no influence.
@@ -99,8 +108,13 @@ def audit(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> pd.Da
 
 
 def doubts(
-    model: Any, y: Any, *, index: Any = None, leverage: bool = False, influence: bool
-) -> Any:
+    model: ClassifierMixin,
+    y: ArrayLike,
+    *,
+    index: ArrayLike | None = None,
+    leverage: bool = False,
+    influence: bool,
+) -> pd.DataFrame:
     """The table of `audit` for a model that has been fitted to y.
 
     Without ``leverage`` and ``influence`` it ends with the probability and costs next to nothing,
@@ -128,20 +142,22 @@ def doubts(
     return table.sort_values("probability", kind="stable")
 
 
-def _positions(classes: Any, y: Any) -> np.ndarray:
+def _positions(classes: Array, y: ArrayLike) -> np.ndarray:
     """Position of each label among the classes; a row of weight 0 may carry one never fitted."""
     classes, labels = arrays.to_numpy(classes), arrays.to_numpy(y)
-    found = np.searchsorted(classes, labels)
-    unknown = classes[np.minimum(found, len(classes) - 1)] != labels
+    positions = np.searchsorted(classes, labels)
+    unknown = classes[np.minimum(positions, len(classes) - 1)] != labels
     if np.any(unknown):
         raise ValueError(
             f"y contains {labels[unknown].tolist()[0]!r} only in rows whose sample_weight is 0; "
             "leave those rows out."
         )
-    return found
+    return positions
 
 
-def _spread(model: Any, values: Any, n: int) -> np.ndarray:
+def _spread(
+    model: KernelFisherClassifier | BayesianFisherClassifier, values: Array, n: int
+) -> np.ndarray:
     """Values of the rows of the fit for all rows of the data; 0 for those of weight 0."""
     kept, merged = model._rows_of_fit()
     result = np.zeros(n)

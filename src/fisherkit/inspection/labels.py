@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ SCORES = ("accuracy", "balanced_accuracy", "roc_auc", relabel.PAIRS)
 
 
 def missing(task: Task, index: int) -> str:
+    """The message that a fold has no training rows of a class."""
     label = arrays.to_numpy(task.classes).tolist()[index]
     return (
         f"cv: class {label!r} is missing from the training part of a fold. Use a stratified "
@@ -23,19 +23,19 @@ def missing(task: Task, index: int) -> str:
 
 
 @dataclass(frozen=True)
-class Labels:
+class TaskLabels:
     """The labels of a task on the host, in any order: class indices (n,), or targets (n, k)."""
 
     task: Task
     values: np.ndarray
 
     @classmethod
-    def of(cls, task: Task) -> Labels:
+    def of(cls, task: Task) -> TaskLabels:
         if task.indicator is None:
             return cls(task, arrays.to_numpy(task.problem.Y))
         return cls(task, np.argmax(arrays.to_numpy(task.indicator), axis=1))
 
-    def shuffled(self, order: np.ndarray) -> Any:
+    def shuffled(self, order: np.ndarray) -> Array:
         """y in another order, as a user would give it."""
         values = self.values[order]
         if self.task.indicator is not None:
@@ -56,8 +56,8 @@ class Labels:
         return (2 * indicator[:, 1:, :] - 1 if n_classes == 2 else indicator), indicator, index
 
 
-def metric_name(scoring: Any, labels: Labels, caller: str, *, pairs: bool) -> str:
-    """The name of the score, checked against what the task allows; ``pairs`` may be left out."""
+def metric_name(scoring: str | None, labels: TaskLabels, caller: str, *, pairs: bool) -> str:
+    """The name of the score, if the task allows it and, for the score of pairs, ``pairs`` does."""
     classifier = labels.task.indicator is not None
     valid: tuple[str, ...] = ("r2",)
     if classifier:

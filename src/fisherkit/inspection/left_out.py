@@ -1,19 +1,19 @@
-"""What fitted classifiers say of rows that they have not seen, whichever way they came by it.
+"""What fitted classifiers say of rows that they have not seen, for every method.
 
 A *logit* is a decision times the slope of the probabilities: the log-odds of ``classes_[1]`` for
 two classes, one logit per class (up to a constant of the row) for more. Every classifier keeps the
-decisions on its training rows of models fitted without them; `left_out_path` finds them again for
-every regularisation that tuning priced, from one decomposition.
+decisions on its training rows by models fitted without them; `left_out_path` finds them again for
+every regularisation that tuning compared, from one decomposition.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
-from fisherkit.core import Ridge, arrays, mu_floor
+from fisherkit.core import Array, Residuals, Ridge, Rule, arrays, mu_floor
 from fisherkit.estimators import (
     BayesianFisherClassifier,
     ExpansionMixin,
@@ -30,15 +30,15 @@ class LeftOutPath:
     Attributes
     ----------
     mu : (p,)
-        Ascending: every value priced at this width, and the one chosen.
+        Ascending: every value that tuning compared at this width, the chosen one included.
     chosen : int
-        Position of the latter.
+        Position of the chosen value.
     logits : (n, k, p)
         Each mu with the slope that its own left-out decisions call for.
     coordinates : (n, c-1)
         Discriminant coordinates of the left-out rows at the mu chosen.
     ridge : Ridge or None
-        The fit at the mu chosen; ``None`` of a fit in blocks.
+        The fit at the mu chosen; ``None`` for a fit in blocks.
     """
 
     mu: np.ndarray
@@ -48,7 +48,7 @@ class LeftOutPath:
     ridge: Ridge | None
 
 
-def how_left_out(model: Any) -> str:
+def how_left_out(model: ClassifierMixin) -> str:
     """A sentence on who judged the rows in `left_out_logits`."""
     if isinstance(model, FisherCommitteeClassifier):
         return (
@@ -66,7 +66,7 @@ def how_left_out(model: Any) -> str:
     )
 
 
-def left_out_logits(model: Any) -> np.ndarray:
+def left_out_logits(model: ClassifierMixin) -> np.ndarray:
     """Logits (n, k) of the training rows by models fitted without them; NaN where there is none."""
     if isinstance(model, FisherCommitteeClassifier):
         smallest = np.finfo(np.float64).tiny
@@ -82,34 +82,31 @@ def left_out_logits(model: Any) -> np.ndarray:
 def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
     """Left-out logits of the rows of the fit at every mu; one decomposition, O(n r k) for each mu.
 
-    At the mu of the fit they are those of the fit; at smaller ones they are as accurate as its
-    decomposition is (exact on the full path and with chosen centres).
+    At the mu of the fit the logits are those of the fit; at smaller mu they are as accurate as its
+    decomposition (exact on the full path and with chosen centres).
     """
     task, path = model._training, model._path()
-    mus = _priced(model.selection_)
+    mus = _compared(model.selection_)
     if len(mus) == 1:
         unit = path.canonical.unit
         mus = np.union1d(mu_grid(unit, mu_floor(unit, path.canonical.weights)), mus)
     chosen = int(np.argmin(np.abs(np.log(mus / model.regularization_))))
-    weights = path.canonical.weights
     logits = []
     for number, mu in enumerate(mus):
         if number == chosen:
             logits.append(left_out_logits(model)[task.kept])
             continue
-        decisions, known = loo_decisions(path.at(float(mu)), task.rule, task.indicator)
-        slope = fit_slope(decisions, known, task.indicator, weights, balanced=task.rule.balanced)
-        logits.append(slope.value * arrays.to_numpy(decisions))
+        logits.append(calibrated_logits(path.at(float(mu)), task.rule, task.indicator))
     ridge = path.at(model.regularization_)
     return LeftOutPath(mus, chosen, np.stack(logits, axis=2), _coordinates(model, ridge), ridge)
 
 
-def _priced(selection: Selection) -> np.ndarray:
-    """The values of mu priced at the width chosen, and the one chosen; ascending."""
-    path = selection.path
-    own = np.isnan(path["gamma"]) if selection.gamma is None else path["gamma"] == selection.gamma
-    mus = np.append(path["mu"][own], selection.mu)
-    # A width may have been priced more than once, on grids that differ by rounding.
+def _compared(selection: Selection) -> np.ndarray:
+    """The values of mu that tuning compared at the chosen width, ascending; the chosen one too."""
+    gamma = selection.path["gamma"]
+    at_width = np.isnan(gamma) if selection.gamma is None else gamma == selection.gamma
+    mus = np.append(selection.path["mu"][at_width], selection.mu)
+    # A width may have been visited more than once, on grids that differ by rounding.
     _, first = np.unique(np.round(np.log2(mus / selection.unit), 6), return_index=True)
     return np.sort(mus[first])
 
@@ -119,5 +116,16 @@ def left_out_coordinates(model: BayesianFisherClassifier) -> np.ndarray:
     return _coordinates(model, model._refit())[model._rows_of_fit()[1]]
 
 
-def _coordinates(model: Any, ridge: Ridge) -> np.ndarray:
+def calibrated_logits(
+    fit: Residuals, rule: Rule, indicator: Array, counts: Array | None = None
+) -> np.ndarray:
+    """Leave-one-out decisions times the slope that they call for, (n, k)."""
+    decisions, known = loo_decisions(fit, rule, indicator, counts)
+    slope = fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced)
+    return slope.value * arrays.to_numpy(decisions)
+
+
+def _coordinates(
+    model: KernelFisherClassifier | BayesianFisherClassifier, ridge: Ridge
+) -> np.ndarray:
     return arrays.to_numpy(model._coordinates(ridge.Y - ridge.leave_one_out()))

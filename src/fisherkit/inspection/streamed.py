@@ -1,14 +1,13 @@
-"""Left-out rows of a fit in blocks, at every mu: what `left_out` finds in memory."""
+"""Left-out logits at every mu for fits in blocks; `left_out` finds them for fits in memory."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fisherkit.core import Array, Residuals, Weights, arrays, coding
 from fisherkit.estimators import KernelFisherClassifier, streaming, validation
-from fisherkit.inspection.left_out import LeftOutPath, left_out_logits
+from fisherkit.inspection.left_out import LeftOutPath, calibrated_logits, left_out_logits
 from fisherkit.rows import (
     Budget,
     Centres,
@@ -20,10 +19,12 @@ from fisherkit.rows import (
     memory_budget,
     read_rows,
 )
-from fisherkit.tuning import fit_slope, loo_decisions, mu_grid
+from fisherkit.tuning import mu_grid
 
 
-def streamed_path(model: KernelFisherClassifier, X: Any, y: Any, rows: np.ndarray) -> LeftOutPath:
+def streamed_path(
+    model: KernelFisherClassifier, X: ArrayLike, y: ArrayLike, rows: np.ndarray
+) -> LeftOutPath:
     """Left-out logits of some rows at the mu of the fit and on the grid around it.
 
     Parameters
@@ -33,12 +34,12 @@ def streamed_path(model: KernelFisherClassifier, X: Any, y: Any, rows: np.ndarra
     X : (n, d), anything that `fisherkit.rows.sources` reads
     y : (n,)
     rows : (s,)
-        Ascending places of the rows wanted.
+        Ascending positions of the rows wanted.
 
     Notes
     -----
     The form of all rows is found again, n m^2 flops; the rows wanted cost O(s m^2 + s m k) for each
-    mu. The slope at another mu than that of the fit is fitted to these rows alone.
+    mu. The slope at any mu but that of the fit is fitted to these rows alone.
     """
     reference = streaming.reference_of(X)
     data = streaming.labelled(model, X, y, None, model.class_weight, reference)
@@ -50,29 +51,33 @@ def streamed_path(model: KernelFisherClassifier, X: Any, y: Any, rows: np.ndarra
     everything = LocalRows(X, Y, weights.frequency, weights.cost, budget)
     place = arrays.indices(rows, Y)
     take = arrays.namespace(Y).take
-    own = weights.take(place)
-    some = LocalRows(read_rows(X, rows), take(Y, place, axis=0), own.frequency, own.cost, budget)
+    w = weights.take(place)
+    part = LocalRows(
+        read_rows(X, rows),
+        take(Y, place, axis=0),
+        w.frequency,
+        w.cost,
+        budget,
+    )
     shown = take(indicator, place, axis=0)
     ones = arrays.namespace(Y).ones_like(model._centres[:, 0])
     centres = Centres.of(model._fitted_kernel, model._centres, ones, model.penalty)
     bias = validation.bias(model.bias)
-    form, relative = form_of_rows(everything, centres, some.block(slice(0, some.n)), bias)
+    form, relative = form_of_rows(everything, centres, part.block(slice(0, part.n)), bias)
     mus = np.union1d(mu_grid(form.unit, relative * form.unit), [model.regularization_])
     chosen = int(np.flatnonzero(mus == model.regularization_)[0])
-    swept = some.sweep(SecondPass(form, "", False, tuple(mus), 0)).kept
+    swept = part.sweep(SecondPass(form, "", False, tuple(mus), 0)).kept
     counts = arrays.namespace(Y).sum(weights.v[:, None] * indicator, axis=0)
     squares = _squares(form, Y, weights)
     logits = []
     for number, mu in enumerate(mus):
         _, e, B = Kept(swept, np.eye(len(mus))[number]).residuals()
-        found = Residuals(some.Y, own, B, own.root[:, None] * e, _scatter(form, squares, mu))
+        fit = Residuals(part.Y, w, B, w.root[:, None] * e, _scatter(form, squares, mu))
         if number == chosen:
             logits.append(left_out_logits(model)[rows])
-            scores = some.Y - found.leave_one_out()
+            scores = part.Y - fit.leave_one_out()
             continue
-        decisions, known = loo_decisions(found, rule, shown, counts)
-        slope = fit_slope(decisions, known, shown, own, balanced=rule.balanced)
-        logits.append(slope.value * arrays.to_numpy(decisions))
+        logits.append(calibrated_logits(fit, rule, shown, counts))
     coordinates = arrays.to_numpy(model._coordinates(scores))
     return LeftOutPath(mus, chosen, np.stack(logits, axis=2), coordinates, None)
 
