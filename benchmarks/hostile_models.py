@@ -49,6 +49,7 @@ from fisherkit import (  # noqa: E402
 )
 from fisherkit.cli import console  # noqa: E402
 from fisherkit.models import files  # noqa: E402
+from fisherkit.stored import TYPES  # noqa: E402
 from fisherkit.training import fitting, intake, saved  # noqa: E402
 
 MOST_SECONDS, MOST_MB = 2.0, 100.0
@@ -321,8 +322,8 @@ def metadata_out_of_bounds(base: Base, other: Base, rng: Rng) -> bytes:
     texts = [
         *(b"", b"[]", b"null", b"{", b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe"),
         *(b"[" + b"[]," * 700_000 + b"[]]", b"[" + b'{"a":1},' * 200_000 + b"1]"),
-        *(b'{"format":' + b"9" * 5000 + b"}", b'{"format":1}', b'{"format":true,"versions":{}}'),
-        *(b'{"format":1,"versions":[]}', b'{"format":1,"versions":{"fisherkit":[1]}}'),
+        *(b'{"format":' + b"9" * 5000 + b"}", b'{"format":2}', b'{"format":true,"versions":{}}'),
+        *(b'{"format":2,"versions":[]}', b'{"format":2,"versions":{"fisherkit":[1]}}'),
     ]
     return archive(base.with_members(fisherkit__json=texts[rng.integers(len(texts))]))
 
@@ -352,8 +353,8 @@ def trees_out_of_bounds(base: Base, other: Base, rng: Rng) -> bytes:
         tree["content"]["extra"] = {**node, "__id__": 10**6, "content": many}
     elif how == 4:  # a hundred thousand objects
         kind = {
-            "__class__": "Kernel",
-            "__module__": "fisherkit.core.kernels",
+            "__class__": "StandardScaler",
+            "__module__": "sklearn.preprocessing._data",
             "__loader__": "ObjectNode",
         }
         many = [{**kind, "__id__": k + 1} for k in range(100_000)]
@@ -380,12 +381,11 @@ def up_to_the_limits(base: Base, other: Base, rng: Rng) -> bytes:
     elif how == 1:  # a list of words, each of which becomes an object
         members["2.npy"] = npy(np.array([f"{k % 97:02d}" for k in range(760_000)]))
         texts = {"__class__": "str", "__module__": "builtins", "__loader__": "TypeNode"}
-        true = {**texts, "__loader__": "JsonNode", "content": "true", "__id__": 5}
+        name = {**texts, "__loader__": "JsonNode", "content": '"list"', "__id__": 5}
         keys = {**node, "__id__": 3, "content": [{**texts, "__id__": 4}, {**texts, "__id__": 4}]}
         state = {"__class__": "dict", "__module__": "builtins", "__loader__": "DictNode"}
-        state |= {"key_types": keys, "content": {"values": array, "listed": true}, "__id__": 6}
-        many = {"__class__": "_Many", "__module__": "fisherkit.model_files", "__id__": 7}
-        tree["content"]["extra"] = {**many, "__loader__": "ObjectNode", "content": state}
+        state |= {"key_types": keys, "content": {"fisherkit": name, "state": array}, "__id__": 6}
+        tree["content"]["extra"] = state
     elif how == 2:
         plain = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
         plain["content"] = "1.5"
@@ -425,6 +425,18 @@ def parts_of_the_tree(base: Base, other: Base, rng: Rng) -> bytes:
         else:
             some = [n for n in nodes(json.loads(other.members[SCHEMA])) if "file" not in n]
             content[key] = some[rng.integers(len(some))]
+    return archive(base.with_members(schema__json=json.dumps(tree).encode()))
+
+
+@kind
+def names_of_the_tree(base: Base, other: Base, rng: Rng) -> bytes:
+    """Objects of ours are other ones, or none that anybody knows."""
+    tree = json.loads(base.members[SCHEMA])
+    names = [n["content"]["fisherkit"] for n in nodes(tree) if "fisherkit" in n.get("content", ())]
+    words = [*TYPES, "pairs", "list", "objects", "os.system", "builtins.eval", "__main__", ""]
+    for _ in range(rng.integers(1, 4)):
+        name = names[rng.integers(len(names))]
+        name["content"] = json.dumps(str(rng.choice(words)))
     return archive(base.with_members(schema__json=json.dumps(tree).encode()))
 
 

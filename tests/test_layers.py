@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Each may import from those before it. Names without a folder are modules of the package itself.
 ORDER = [
-    *("interfaces", "terminal", "whole_files"),
+    *("interfaces", "stored", "terminal", "whole_files"),
     *("core", "tuning", "rows", "sparse", "bayes", "committee", "inference"),
     *("columns", "estimators", "inspection", "model_selection", "datasets", "tables", "models"),
     *("training", "plots", "report", "reproduction"),

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from fisherkit import KernelFisherClassifier
 from fisherkit.models import archives
 from fisherkit.models.checks import check_model
-from fisherkit.models.files import METADATA, ModelFileError, load, read_metadata, save
+from fisherkit.models.files import FORMAT, METADATA, ModelFileError, load, read_metadata, save
 from fisherkit.tables import Column
 from fisherkit.training import read_data, train
 
@@ -133,11 +133,11 @@ VERSIONS = {"fisherkit": "0.1.0", "scikit-learn": "1.9", "numpy": "2.0", "skops"
 @pytest.mark.parametrize(
     "about",
     [
-        *([], "x", None, {"format": True}, {"format": 1}, {"format": 1, "versions": []}),
-        {"format": 1, "versions": {**VERSIONS, "numpy": 2}},
-        {"format": 1, "versions": {"fisherkit": "0.1.0"}},
-        {"format": 1, "versions": VERSIONS, "columns": []},
-        {"format": 1, "versions": VERSIONS, "summary": {}},
+        *([], "x", None, {"format": True}, {"format": FORMAT}, {"format": FORMAT, "versions": []}),
+        {"format": FORMAT, "versions": {**VERSIONS, "numpy": 2}},
+        {"format": FORMAT, "versions": {"fisherkit": "0.1.0"}},
+        {"format": FORMAT, "versions": VERSIONS, "columns": []},
+        {"format": FORMAT, "versions": VERSIONS, "summary": {}},
     ],
     ids=str,
 )

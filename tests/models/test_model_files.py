@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import zipfile
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from fisherkit import (
     KernelRidgeCV,
     SparseFisherClassifier,
 )
+from fisherkit.core import Meter
 from fisherkit.models import files
 from fisherkit.models.files import (
     METADATA,
@@ -29,6 +31,7 @@ from fisherkit.models.files import (
     read_metadata,
     save,
 )
+from fisherkit.stored import stored
 
 CLASSIFIERS = {
     "fisher": KernelFisherClassifier(),
@@ -283,7 +286,105 @@ def test_other_versions_of_libraries_are_named(path, model):
         load(path)
 
 
-def test_another_format_is_refused(path, model):
-    save(model, path, metadata={"format": 99})
-    with pytest.raises(ModelFileError, match="format 99"):
+@pytest.mark.parametrize("number", [1, 99])
+def test_another_format_is_refused_with_advice(path, model, number):
+    save(model, path, metadata={"format": number})
+    for read in (load, read_metadata):
+        with pytest.raises(ModelFileError, match=rf"format {number}.*Train .* again, or install"):
+            read(path)
+
+
+def test_no_module_of_ours_is_named_in_a_file(path, model):
+    save(model, path)
+    with zipfile.ZipFile(path) as archive:
+        schema = archive.read("schema.json").decode()
+    assert '"fisherkit"' in schema and "fisherkit." not in schema
+
+
+@pytest.mark.parametrize("name", ["os.system", "KernelFisher", 7, None])
+def test_an_unknown_name_is_refused_before_anything_is_built(path, model, name, monkeypatch):
+    save(model, path)
+
+    def plant(schema):
+        text = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
+        text |= {"content": json.dumps(name), "is_json": True, "__id__": 123456789}
+        schema["content"]["extra"]["content"]["fisherkit"] = text
+
+    edited(path, plant)
+    monkeypatch.setattr(skops.io, "loads", None)
+    with pytest.raises(ModelFileError, match=r"does not know; nothing was built"):
         load(path)
+
+
+def test_a_name_behind_a_reference_builds_nothing(path, model):
+    """The node of the name is sound, but stands for another one of the same identity."""
+    save(model, path, extra={"a": "Nonsense", "b": {"c": 1, "d": 2}})
+
+    def plant(schema):
+        words = schema["content"]["extra"]["content"]
+        name = {**words["a"], "content": '"kernel"'}
+        words["b"]["content"] = {"fisherkit": name, "state": words["b"]["content"]["c"]}
+
+    edited(path, plant)
+    with pytest.raises(ModelFileError, match="damaged"):
+        load(path)
+
+
+def test_a_state_that_does_not_fit_its_name_is_refused(path, model):
+    save(model, path)
+
+    def rename(schema):
+        for node in named(schema):
+            node["content"] = node["content"].replace('"kernel"', '"slope"')
+
+    edited(path, rename)
+    with pytest.raises(ModelFileError, match=r"damaged.*unexpected keyword"):
+        load(path)
+
+
+def named(schema):
+    """The nodes of the names of our types."""
+    found, rest = [], [schema]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict):
+            found += [value["fisherkit"]] if "fisherkit" in value else []
+        if isinstance(value, (dict, list)):
+            rest += value.values() if isinstance(value, dict) else value
+    return found
+
+
+def test_a_type_without_a_name_is_not_saved(path, model):
+    model[-1].own_ = Unnamed()
+    with pytest.raises(ModelFileError, match="Unnamed"):
+        save(model, path)
+    model[-1].own_ = Meter("fit", 3)
+    with pytest.raises(ModelFileError, match=r"Meter, which is not registered"):
+        save(model, path)
+    assert not path.exists()
+
+
+class Unnamed:
+    """A type of somebody else."""
+
+
+@stored("test: named")
+@dataclass(frozen=True)
+class Named:
+    """A type that an extension registers."""
+
+    values: np.ndarray
+    by: dict
+
+
+def test_a_type_registered_from_outside_comes_back(path, model):
+    by = {("a", 1): Named(np.zeros(0), {}), "fisherkit": "a word of its own"}
+    save(model, path, extra={"named": Named(np.arange(3), by)})
+    again = load(path).extra["named"]
+    assert type(again) is Named and again.values.tolist() == [0, 1, 2]
+    assert type(again.by["a", 1]) is Named and again.by["fisherkit"] == "a word of its own"
+
+
+def test_two_types_do_not_share_a_name():
+    with pytest.raises(ValueError, match="is the name of"):
+        stored("test: named")(Unnamed)

@@ -33,6 +33,7 @@ import scipy.linalg
 from scipy.optimize import brentq
 
 from fisherkit.core import Array, Covariance, NotPositiveError, Piece, Weights, arrays
+from fisherkit.stored import stored
 
 SIDE = 2.0  # distance between class centres
 SHAPE, RATE = 0.5, 0.5  # of the gamma prior on beta: a uniform one on the equal error rate
@@ -48,6 +49,7 @@ _NOT_POSITIVE = (
 _LOG_2PI = math.log(2 * math.pi)
 
 
+@stored("contrasts")
 @dataclass(frozen=True)
 class Contrasts:
     """Class membership as the evidence sees it.

@@ -30,6 +30,7 @@ from fisherkit.core import (
     rank_two_update,
     solve,
 )
+from fisherkit.stored import stored
 from fisherkit.tuning import Climb, Objective, log, maximise, promising
 
 SMALLER, MIDDLE, LARGER = 0.5, 1.0, (2.0, 3.0)  # spreads of log w_k about their common value
@@ -111,6 +112,7 @@ class Learned:
     spreads: dict[float, float]
 
 
+@stored("sample of evidence")
 @dataclass(frozen=True)
 class Sample:
     """Rows merged by value and class, scaled, with their labels.

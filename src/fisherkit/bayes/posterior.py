@@ -23,6 +23,7 @@ import scipy.linalg
 
 from fisherkit.bayes.evidence import SIDE, Contrasts, ThinMoments, fisher, solve_dense
 from fisherkit.core import Array, arrays
+from fisherkit.stored import stored
 
 _ROUNDING = 4 * np.finfo(np.float64).eps
 
@@ -33,6 +34,7 @@ def _averager(contrasts: Contrasts, indicator: Array) -> Array:
     return contrasts.root * (indicator @ share)
 
 
+@stored("moments, exact")
 @dataclass(frozen=True)
 class Exact:
     """Every row in the kernel; holds the factor of M (n, n)."""
@@ -70,6 +72,7 @@ class Exact:
         return k_gg - explained + _quadratic(k_g @ self.A, np.linalg.inv(self.W))
 
 
+@stored("moments, projected")
 @dataclass(frozen=True)
 class Projected:
     """m inducing points, in their coordinates phi(x) = L^-1 k(x); methods as in `Exact`."""
@@ -108,6 +111,7 @@ def _quadratic(rows: Array, S: np.ndarray) -> Array:
     return arrays.namespace(rows).sum(rows * (rows @ arrays.like(S, rows)), axis=1)
 
 
+@stored("posterior")
 @dataclass(frozen=True)
 class Posterior:
     """Mean and variance of g at new rows, with the noise that the evidence prefers."""

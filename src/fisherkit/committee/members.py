@@ -49,6 +49,7 @@ from fisherkit.core import (
     length,
     mu_floor,
 )
+from fisherkit.stored import stored
 from fisherkit.tuning import (
     GRID,
     Likelihood,
@@ -68,6 +69,7 @@ _SMALL = 1 << 22  # numbers of a decomposition up to which one more of them does
 _LEFT_OUT = 1e-4  # trace that a low-rank path leaves out, relative to the smallest mu
 
 
+@stored("status of a committee")
 class Status(Enum):
     """What the committee found."""
 
@@ -466,6 +468,7 @@ def table(committee: Committee, kernels: Sequence[tuple[str, Kernel]]) -> np.nda
     return rows
 
 
+@stored("expansion")
 @dataclass(frozen=True)
 class Expansion:
     """One kernel on one set of centres (m, d) at several widths, with coefficients (m, k) each."""

@@ -18,8 +18,10 @@ from typing import ClassVar
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.weights import Weights
+from fisherkit.stored import stored
 
 
+@stored("no bias")
 class Bias:
     """No bias at all, and what the others share.
 
@@ -91,6 +93,7 @@ class Bias:
         return A, alpha, (self.variance * s) @ alpha
 
 
+@stored("penalised bias")
 class Penalized(Bias):
     """The bias is penalised as the weight of any feature is."""
 
@@ -123,6 +126,7 @@ class Penalized(Bias):
         return math.sqrt(self.variance)
 
 
+@stored("free bias")
 class Free(Bias):
     """The bias costs nothing: what it can do is projected out of the rows.
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
+from fisherkit.stored import stored
 
 
 def encode(y: Any, reference: Array) -> tuple[Any, Array]:
@@ -86,6 +87,7 @@ def targets(index: Array, n_classes: int, reference: Array) -> Array:
     return Y[:, 1:] * 2 - 1 if n_classes == 2 else Y
 
 
+@stored("decision rule")
 @dataclass(frozen=True)
 class Rule:
     """From scores to decisions.

@@ -25,6 +25,7 @@ import numpy as np
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.kernels import Kernel
+from fisherkit.stored import stored
 
 LOG_BOUND = 14.0
 _OBJECT_BOUND = 50.0  # of log rho of a kernel object, which may have any scale
@@ -32,6 +33,7 @@ _OBJECT_BOUND = 50.0  # of log rho of a kernel object, which may have any scale
 Piece = tuple[slice, slice, Array]  # rows, columns, and the part of A there
 
 
+@stored("learned kernel")
 @dataclass(frozen=True)
 class Parametric:
     """The kernel of the module docstring; ``n_weights`` is 1, or d with a width per feature."""
@@ -183,6 +185,7 @@ class ObjectBlock:
 Covariance = Parametric | KernelObject
 
 
+@stored("fitted kernel")
 @dataclass(frozen=True)
 class FittedKernel:
     """A covariance with its parameters on some of the columns, shifted and scaled."""

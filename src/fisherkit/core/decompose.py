@@ -23,6 +23,7 @@ from fisherkit.core.bias import Bias
 from fisherkit.core.canonical import Canonical, require_positive
 from fisherkit.core.kernels import Gram
 from fisherkit.core.weights import Weights
+from fisherkit.stored import stored
 
 log = logging.getLogger("fisherkit")
 
@@ -34,6 +35,7 @@ _LARGEST_FULL = 20_000  # rows beyond which the full path is not taken for accur
 Budget = Callable[[float], float]  # trace that may be left out, from tr(G)/n
 
 
+@stored("design")
 @dataclass(frozen=True)
 class Design:
     """The model side of a fit, without targets: kernel rows, weights, penalty, bias, centres.

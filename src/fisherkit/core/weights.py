@@ -8,8 +8,10 @@ import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
+from fisherkit.stored import stored
 
 
+@stored("weights")
 @dataclass(frozen=True)
 class Weights:
     """Row weights: ``frequency`` w counts copies of a row, ``cost`` c goes with each copy.

@@ -35,6 +35,7 @@ from fisherkit.core import (
 from fisherkit.estimators import streaming, validation
 from fisherkit.inference import BLOCK, Reach
 from fisherkit.rows import LargeFit, Plan, Request, memory_budget, plan, read
+from fisherkit.stored import stored
 from fisherkit.tuning import (
     AT_BOUNDS,
     Criterion,
@@ -55,6 +56,7 @@ GAMMA_RULES = ("loo", "scale", "median")
 _ROWS = 128  # of a block, where they are long
 
 
+@stored("task")
 @dataclass(frozen=True)
 class Task:
     """A fit that is about to happen: validated rows of positive weight, and how to tune on them.

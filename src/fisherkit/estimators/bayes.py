@@ -48,6 +48,7 @@ from fisherkit.estimators.base import (
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.estimators.streaming import interleave
 from fisherkit.inference import Reach
+from fisherkit.stored import stored
 from fisherkit.tuning import Climb, Ending, log, maximise, mention
 
 KERNELS = ("rbf", "linear")
@@ -58,6 +59,7 @@ _INDUCING = 300
 _SCREEN_ROWS = 1500  # rows on which the starts of a larger fit compete
 
 
+@stored("BayesianFisherClassifier")
 class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     r"""Bayesian Fisher discriminant: every hyper-parameter from the marginal likelihood.
 

@@ -35,6 +35,7 @@ from fisherkit.estimators.base import (
 )
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.rows import Plan, is_dask, read
+from fisherkit.stored import stored
 from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
 
 NAMES = tuple(name for name in KERNELS if name != "precomputed")
@@ -42,6 +43,7 @@ NAMES = tuple(name for name in KERNELS if name != "precomputed")
 _CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
 
+@stored("record of a committee")
 @dataclass(frozen=True)
 class _Record:
     """The table of members: NumPy whatever the namespace of X, in which arrays must be."""
@@ -49,6 +51,7 @@ class _Record:
     members: np.ndarray
 
 
+@stored("FisherCommitteeClassifier")
 class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     r"""Every kernel Fisher discriminant on a grid, weighted by its leave-one-out likelihood.
 

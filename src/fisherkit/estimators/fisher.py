@@ -16,12 +16,14 @@ from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.estimators.streaming import interleave
 from fisherkit.inference import conformal
 from fisherkit.rows import is_dask, lazily
+from fisherkit.stored import stored
 from fisherkit.tuning import CRITERIA
 
 MULTICLASS = ("lda", "ovr")
 _WITH_LABELS = (*BASES, "greedy")
 
 
+@stored("KernelFisherClassifier")
 class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     r"""Optimally regularised kernel Fisher discriminant (LS-SVM, kernel ridge) that tunes itself.
 
@@ -287,6 +289,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         return coding.Rule(kind, self.threshold == "balanced")
 
 
+@stored("KernelRidgeCV")
 class KernelRidgeCV(RegressorMixin, KernelModel):
     r"""Kernel ridge regression that chooses its regularisation and kernel width by leave-one-out.
 

@@ -23,6 +23,7 @@ from fisherkit.estimators.base import (
 )
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.sparse import Choice, Family, ForwardLearner, Labels, LqLearner, Sample, crossfit
+from fisherkit.stored import stored
 
 SELECT = ("error", "sparsest")
 BASES = ("auto", "random", "pivoted")
@@ -163,6 +164,7 @@ class ExpansionMixin(ClassifierMixin):
         self.cv_decision_ = choice.decisions[:, 0] if flat else choice.decisions
 
 
+@stored("SparseFisherClassifier")
 class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     r"""Kernel Fisher discriminant with an lq penalty: few kernels, many or two classes (kFDA_q).
 
@@ -338,6 +340,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         return self
 
 
+@stored("ForwardFisherClassifier")
 class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     r"""Kernel classifier grown term by term, by leave-one-out error (F-OFS-LOO) or kFDA_OLS.
 

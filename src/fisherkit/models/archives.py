@@ -21,7 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from fisherkit.stored import TYPES
+
 METADATA, SCHEMA = "fisherkit.json", "schema.json"
+TAG = "fisherkit"  # the key of a dictionary that stands for an object: the name of its type
+PLAIN = ("pairs", "list", "objects")  # names of containers
 
 # What a file of so many bytes may unfold into: a few megabytes, and so many times its size.
 _BYTES = 6 * 2**20, 4  # of all members together
@@ -235,9 +239,22 @@ def _check_node(node: dict[str, Any], members: set[str]) -> int:
     identity = node.get("__id__")
     if type(identity) is not int or identity < 1:
         raise ModelFileError("an object in it has no identity.")
+    content = node.get("content")
+    if isinstance(content, dict) and TAG in content:
+        _check_name(content[TAG])
     if "file" in node and (node["file"] != f"{identity}.npy" or node["file"] not in members):
         raise ModelFileError("an object in it asks for the array of another one.")
     return _LOADERS[loader]
+
+
+def _check_name(node: object) -> None:
+    """Refuse the node of a name that no type is registered under."""
+    text = str(node.get("content")) if isinstance(node, dict) else ""
+    if text not in map(json.dumps, (*PLAIN, *TYPES)):
+        raise ModelFileError(
+            f"it asks for an object of type {text[:100]}, which this version of fisherkit does not "
+            "know; nothing was built."
+        )
 
 
 def _check_array(name: str, content: bytes) -> int:

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from fisherkit.models.archives import ModelFileError
+from fisherkit.stored import NAMES
 
 _SETS_TRIED = 500  # training rows up to which label sets cost little
 _LEVELS_TRIED = 1 << 18  # cells
@@ -121,8 +122,7 @@ def check_model(model: Any, about: dict[str, Any], size: int) -> None:
 def _check_model(model: Any, about: dict[str, Any], size: int) -> None:
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
     last = steps[-1]
-    ours = isinstance(last, BaseEstimator) and type(last).__module__.startswith("fisherkit.")
-    if not (ours and hasattr(last, "predict")):
+    if not (type(last) in NAMES and isinstance(last, BaseEstimator) and hasattr(last, "predict")):
         raise ModelFileError(f"it holds a {type(last).__name__} where a model should be.")
     _ask(last, _known_rows(last, _features(last, size)))
     if "columns" in about:

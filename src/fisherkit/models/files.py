@@ -1,23 +1,23 @@
 """Models in files that are safe to open.
 
 A model file is a skops archive (never a pickle) with one more member, ``fisherkit.json``: versions,
-the columns and the target, and what the training found. Opening one builds nothing but the types
-named here and those of scikit-learn and NumPy that skops knows to be harmless; a file that asks for
-anything else is refused before any of it is built.
-
-skops knows neither enumerations nor dictionaries with keys other than text, and takes long lists
-item by item: `_encode` replaces these on the way to the file, `_decode` brings them back.
+the columns and the target, and what the training found. The archive holds plain values, arrays and
+those objects of scikit-learn and NumPy that skops knows to be harmless; a file that asks for
+anything else is refused before any of it is built. An object of ours is a dictionary with the name
+under which its type is registered (`fisherkit.stored`) and its state, so that files do not depend
+on where a type is defined. Dictionaries with keys other than text, which skops does not know, and
+long lists, which it takes item by item, have names of their own: "pairs", "list" and "objects".
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 import warnings
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 from skops.io.exceptions import UntrustedTypesFoundException
 
-from fisherkit.committee import members
 from fisherkit.models.archives import (
     METADATA,
+    TAG,
     ModelFileError,
     compact,
     contents,
@@ -39,60 +39,18 @@ from fisherkit.models.archives import (
     parsed,
 )
 from fisherkit.models.checks import check_metadata, check_model
-from fisherkit.tuning import calibrate, climb, select
+from fisherkit.stored import NAMES, rebuilt, state_of
 from fisherkit.whole_files import written
 
 __all__ = ["ModelFile", "ModelFileError", "VersionWarning", "load", "read_metadata", "save"]
 
-FORMAT = 1
+FORMAT = 2
 LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
+TRUSTED = ("numpy.dtype",)  # beside what skops trusts
 
 _LONG = 20  # items from which a list is kept as an array
 
-_ENUMS = {
-    "select.Status": select.Status,
-    "committee.Status": members.Status,
-    "climb.Ending": climb.Ending,
-    "calibrate.Status": calibrate.Status,
-}
-_OURS = (
-    "bayes.learning.Sample",
-    "estimators.bayes.BayesianFisherClassifier",
-    "tuning.calibrate.Slope",
-    "tuning.climb.Climb",
-    "core.coding.Rule",
-    "committee.members.Expansion",
-    "estimators.committee.FisherCommitteeClassifier",
-    "estimators.committee._Record",
-    "core.covariance.FittedKernel",
-    "core.covariance.Parametric",
-    "tuning.criteria.Criterion",
-    "tuning.criteria.HeldOut",
-    "core.decompose.Design",
-    "estimators.fisher.KernelFisherClassifier",
-    "estimators.fisher.KernelRidgeCV",
-    "bayes.evidence.Contrasts",
-    "estimators.base.Task",
-    "core.bias.Bias",
-    "core.bias.Free",
-    "core.bias.Penalized",
-    "core.kernels.gram.Gram",
-    "core.kernels.gram.Kernel",
-    "models.files._Member",
-    "models.files._Pairs",
-    "models.files._Many",
-    "bayes.posterior.Exact",
-    "bayes.posterior.Posterior",
-    "bayes.posterior.Projected",
-    "tuning.relevance.Widths",
-    "tuning.select.Selection",
-    "estimators.sparse.ForwardFisherClassifier",
-    "estimators.sparse.SparseFisherClassifier",
-    "training.fitting.HeldOut",
-    "tuning.search.Problem",
-    "core.weights.Weights",
-)
-TRUSTED = ("numpy.dtype", *(f"fisherkit.{name}" for name in _OURS))
+FilePath = str | os.PathLike[str]
 
 
 class VersionWarning(UserWarning):
@@ -114,9 +72,9 @@ class ModelFile:
     Examples
     --------
     >>> from fisherkit.model_files import ModelFile
-    >>> opened = ModelFile(model=None, metadata={"format": 1}, extra={"unit": "mm"})
+    >>> opened = ModelFile(model=None, metadata={"format": 2}, extra={"unit": "mm"})
     >>> opened.metadata["format"], opened.extra["unit"]
-    (1, 'mm')
+    (2, 'mm')
     """
 
     model: Any
@@ -124,32 +82,12 @@ class ModelFile:
     extra: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Member:
-    """A member of one of our enumerations."""
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """A dictionary whose keys are not text."""
-
-    keys: list[Any]
-    values: list[Any]
-
-
-@dataclass(frozen=True)
-class _Many:
-    """Many texts or integers, from a list or an array of objects."""
-
-    values: np.ndarray
-    listed: bool
-
-
 def save(
-    model: Any, path: Any, *, metadata: dict[str, Any] | None = None, extra: Any = None
+    model: BaseEstimator,
+    path: FilePath,
+    *,
+    metadata: dict[str, Any] | None = None,
+    extra: dict[str, Any] | None = None,
 ) -> None:
     """Write a model to a file that is safe to open.
 
@@ -189,12 +127,11 @@ def save(
         archive = skops.io.dumps(content, compression=zipfile.ZIP_STORED)
     except Exception as error:  # skops raises many kinds; all mean that it has no words for it
         raise ModelFileError(f"The model cannot be saved without code: {error}") from error
-    unknown = set(skops.io.get_untrusted_types(data=archive)) - set(TRUSTED)
-    if unknown:
+    if unknown := _untrusted(archive):
         raise ModelFileError(
-            f"The model holds {', '.join(sorted(unknown))}, which no model file may contain. "
-            "Kernels must be given by name, and the steps before the classifier must be "
-            "scikit-learn's."
+            f"The model holds {unknown}, which no model file may contain. Kernels must be given by "
+            "name, the steps before the classifier must be scikit-learn's, and other types must be "
+            "registered (fisherkit.stored)."
         )
     about = {"format": FORMAT, "versions": {name: version(name) for name in LIBRARIES}}
     text = json.dumps({**about, **(metadata or {})})
@@ -208,7 +145,7 @@ def save(
         file.write(whole)
 
 
-def read_metadata(path: Any) -> dict[str, Any]:
+def read_metadata(path: FilePath) -> dict[str, Any]:
     """What a model file says about itself; the model is not opened.
 
     Parameters
@@ -242,7 +179,7 @@ def read_metadata(path: Any) -> dict[str, Any]:
         return _metadata(archive, path)
 
 
-def load(path: Any) -> ModelFile:
+def load(path: FilePath) -> ModelFile:
     """Open a model file, and run nothing that is in it.
 
     Parameters
@@ -257,9 +194,9 @@ def load(path: Any) -> ModelFile:
     ------
     ModelFileError
         If the file is not whole, of another format or version of fisherkit, claims to unfold into
-        far more than it is, or names a type that is none of ours, scikit-learn's or NumPy's:
-        nothing of it has been built then. Or if the model in it does not answer for rows that it
-        must know with finite numbers.
+        far more than it is, or names a type that is not registered, nor one of scikit-learn's or
+        NumPy's: nothing of it has been built then. Or if the model in it does not answer for rows
+        that it must know with finite numbers.
 
     Warns
     -----
@@ -288,37 +225,40 @@ def load(path: Any) -> ModelFile:
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # said above already
             content = skops.io.loads(tree, trusted=list(TRUSTED))
     except UntrustedTypesFoundException as error:
-        unknown = set(skops.io.get_untrusted_types(data=tree)) - set(TRUSTED)
         raise ModelFileError(
-            f"{path} was not opened: it asks for {', '.join(sorted(unknown))}, which no model of "
+            f"{path} was not opened: it asks for {_untrusted(tree)}, which no model of "
             "fisherkit needs. It may have been made to run code on your machine; nothing was run."
         ) from error
-    except Exception as error:  # whatever skops stumbles over: only types named here were built
+    except Exception as error:  # whatever skops stumbles over: it builds no type of ours
         raise ModelFileError(f"{path} is damaged: {error}") from error
     try:
-        found = ModelFile(_decode(content["model"]), metadata, _decode(content["extra"]))
-    except Exception as error:
+        model: Any = _decode(content["model"])
+        extra: Any = _decode(content["extra"])
+        check_model(model, metadata, len(tree))
+    except Exception as error:  # whatever goes wrong with parts that do not fit
         raise ModelFileError(f"{path} is damaged: {error}") from error
-    try:
-        check_model(found.model, metadata, len(tree))
-    except ModelFileError as error:
-        raise ModelFileError(f"{path} is damaged: {error}") from error
-    return found
+    return ModelFile(model=model, metadata=metadata, extra=extra)
 
 
-def _metadata(archive: zipfile.ZipFile, path: Any) -> dict[str, Any]:
+def _untrusted(archive: bytes) -> str:
+    """The types in an archive that are not trusted."""
+    return ", ".join(sorted(set(skops.io.get_untrusted_types(data=archive)) - set(TRUSTED)))
+
+
+def _metadata(archive: zipfile.ZipFile, path: FilePath) -> dict[str, Any]:
     about = parsed(member(archive, METADATA), Path(path).stat().st_size)
     found = about.get("format") if isinstance(about, dict) else None
     if type(found) is not int or found != FORMAT:
         raise ModelFileError(
             f"it has the file format {str(found)[:100]}; this version of fisherkit "
-            f"({version('fisherkit')}) reads format {FORMAT}."
+            f"({version('fisherkit')}) reads format {FORMAT}. Train the model again, or install "
+            "the version that wrote it."
         )
     check_metadata(about)
     return about
 
 
-def _compare_versions(path: Any, metadata: dict[str, Any]) -> None:
+def _compare_versions(path: FilePath, metadata: dict[str, Any]) -> None:
     written = metadata["versions"]
     here = {name: version(name) for name in LIBRARIES}
     ours = written["fisherkit"]
@@ -345,68 +285,62 @@ def _release(text: str) -> list[str]:
     return text.split(".")[:2]
 
 
-def _with(original: Any, state: dict[str, Any]) -> Any:
-    twin = copy.copy(original)
-    vars(twin).clear()
-    vars(twin).update(state)
-    return twin
-
-
-def _encode(value: Any) -> Any:
-    return _mapped(value, _encode_one)
-
-
-def _encode_one(value: Any) -> Any:
-    if isinstance(value, Enum):
-        for kind, enum in _ENUMS.items():
-            if isinstance(value, enum):
-                return _Member(kind, value.name)
-    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
-        return _Pairs(list(value.keys()), [_encode(v) for v in value.values()])
-    objects = isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
-    if objects and _all_words(value):
-        return _Many(value.astype(str), listed=False)
-    if type(value) is list and len(value) > _LONG:
+def _encode(value: object) -> object:
+    """The value with every object of ours as a dictionary of its registered name and its state."""
+    kind = type(value)
+    if kind in NAMES:
+        return _entry(NAMES[kind], _encode(state_of(value)))
+    if isinstance(value, dict) and kind is dict:
+        if all(isinstance(key, str) for key in value) and TAG not in value:
+            return {key: _encode(item) for key, item in value.items()}
+        return _entry("pairs", [list(value), [_encode(item) for item in value.values()]])
+    if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1:
+        return _entry("objects", value.astype(str)) if _all_words(value) else value
+    if isinstance(value, list) and kind is list and len(value) > _LONG:
         if _all_words(value):
-            return _Many(np.array(value, dtype=str), listed=True)
+            return _entry("list", np.array(value, dtype=str))
         if all(type(item) is int for item in value):
-            return _Many(np.array(value, dtype=np.int64), listed=True)
-    return value
+            return _entry("list", np.array(value, dtype=np.int64))
+    if kind.__module__.partition(".")[0] == "fisherkit":
+        raise ModelFileError(
+            f"The model holds an object of type {kind.__name__}, which is not registered for model "
+            "files (fisherkit.stored)."
+        )
+    return _mapped(value, _encode)
 
 
-def _all_words(values: Any) -> bool:
+def _entry(name: str, state: object) -> dict[str, object]:
+    return {TAG: name, "state": state}
+
+
+def _all_words(values: Iterable[object]) -> bool:
     """Whether all are texts that an array of texts gives back as they were."""
     return all(type(value) is str and not value.endswith("\0") for value in values)
 
 
-def _decode(value: Any) -> Any:
-    return _mapped(value, _decode_one)
+def _decode(value: object) -> object:
+    if type(value) is not dict or TAG not in value:
+        return _mapped(value, _decode)
+    name, state = value[TAG], value["state"]
+    if name == "pairs":
+        keys, values = state
+        return dict(zip(keys, map(_decode, values), strict=True))
+    if name in ("list", "objects"):
+        if state.dtype.kind != "U" and state.dtype != np.int64:
+            raise ValueError(f"a list of {state.dtype} was never saved as an array")
+        return state.tolist() if name == "list" else state.astype(object)
+    return rebuilt(name, _decode(state))
 
 
-def _decode_one(value: Any) -> Any:
-    if isinstance(value, _Member):
-        return _ENUMS[value.kind][value.name]
-    if isinstance(value, _Pairs):
-        return dict(zip(value.keys, map(_decode, value.values), strict=True))
-    if isinstance(value, _Many):
-        if value.values.dtype.kind != "U" and value.values.dtype != np.int64:
-            raise ValueError(f"a list of {value.values.dtype} was never saved as an array")
-        return value.values.tolist() if value.listed else value.values.astype(object)
-    return value
-
-
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of plain containers, dataclasses and estimators with every part changed."""
-    changed = change(value)
-    if changed is not value:
-        return changed
-    if type(value) is dict:
-        return {key: _mapped(item, change) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_mapped(item, change) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        state = {f.name: _mapped(getattr(value, f.name), change) for f in fields(value)}
-        return _with(value, state)
+def _mapped(value: object, change: Callable[[object], object]) -> object:
+    """A copy of plain containers and estimators with every part changed."""
+    if isinstance(value, dict) and type(value) is dict:
+        return {key: change(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(change(item) for item in value)
     if isinstance(value, BaseEstimator):
-        return _with(value, {name: _mapped(item, change) for name, item in vars(value).items()})
+        twin = copy.copy(value)
+        vars(twin).clear()
+        vars(twin).update({name: change(item) for name, item in vars(value).items()})
+        return twin
     return value

@@ -37,7 +37,8 @@ def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
         "summary": summary,
     }
     seen = TrainingRows.of(training.X).entry
-    extra = {"held_out": training.held_out, "training_rows": seen}
+    held_out = None if training.held_out is None else vars(training.held_out)
+    extra = {"held_out": held_out, "training_rows": seen}
     files.save(training.model, path, metadata=metadata, extra=extra)
 
 
@@ -97,7 +98,6 @@ def restore(file: ModelFile, path: Any, folder: Path, encoding: str = "utf-8") -
         features = Prepared.by(file.model["prepare"], X, folder).features
     held_out = file.extra["held_out"]
     summary = about["summary"]
-    assert held_out is None or isinstance(held_out, HeldOut)
     return Training(
         model=file.model,
         X=X,
@@ -105,7 +105,7 @@ def restore(file: ModelFile, path: Any, folder: Path, encoding: str = "utf-8") -
         target=about["target"],
         source=about["source"],
         method=about["method"],
-        held_out=held_out,
+        held_out=None if held_out is None else HeldOut(**held_out),
         code=about["code"],
         notes=tuple(summary["notes"]),
         seconds=summary["seconds"],

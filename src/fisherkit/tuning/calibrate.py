@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fisherkit.core import Array, Residuals, Rule, Weights, ahead, arrays, winners
+from fisherkit.stored import stored
 from fisherkit.tuning.likelihood import SLOPE_BOUNDS, smoothed_targets
 from fisherkit.tuning.select import newton
 
@@ -27,6 +28,7 @@ _ROUNDING = 16  # units of roundoff in a decision that mean nothing
 _SCATTERS = 1 << 22  # entries of left-out scatters held at once
 
 
+@stored("status of a slope")
 class Status(Enum):
     """How the slope of the probabilities was found."""
 
@@ -46,6 +48,7 @@ class Status(Enum):
     LOG_ODDS = "decisions are log-odds as they are"
 
 
+@stored("slope")
 @dataclass(frozen=True)
 class Slope:
     """The slope that turns decisions into probabilities, and how it was found.

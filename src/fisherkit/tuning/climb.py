@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from fisherkit.core import Meter, NotPositiveError
+from fisherkit.stored import stored
 from fisherkit.tuning.select import log
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]  # value and gradient
@@ -21,6 +22,7 @@ _STEEP = 1.0  # gradient that no maximum has (or a thousandth of the objective)
 _FLAT = 1e-10  # gradient of a plateau
 
 
+@stored("ending of a climb")
 class Ending(Enum):
     """How a climb ended."""
 
@@ -41,6 +43,7 @@ class Ending(Enum):
     EXHAUSTED = "the largest number of iterations was reached before a maximum"
 
 
+@stored("climb")
 @dataclass(frozen=True)
 class Climb:
     """One start: where it began, where it ended, and the objective and its gradient there."""

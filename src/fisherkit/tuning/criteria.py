@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fisherkit.core import Array, DenseResolvent, Fold, Ridge, RidgePath, Weights, arrays
+from fisherkit.stored import stored
 
 CRITERIA = ("press", "log_loss", "error", "smoothed_error")
 
@@ -56,6 +57,7 @@ def _smoothed_error(m: Array) -> tuple[Array, Array, Array]:
 _MARGIN_LOSSES = {"log_loss": _log_loss, "smoothed_error": _smoothed_error}
 
 
+@stored("rows held out")
 @dataclass(frozen=True)
 class HeldOut:
     """The rows that a criterion looks at: targets, thresholds and weights beside the residuals.
@@ -89,6 +91,7 @@ class HeldOut:
         return cls(Y, mean, threshold, weights.v, labels=labels)
 
 
+@stored("criterion")
 @dataclass(frozen=True)
 class Criterion:
     """A named criterion, or a callable ``loss(y, decision, sample_weight)`` to be minimised."""

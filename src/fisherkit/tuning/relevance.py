@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fisherkit.core import Array, Bias, Parametric, Weights, arrays
+from fisherkit.stored import stored
 from fisherkit.tuning.climb import maximise
 from fisherkit.tuning.criteria import Criterion, HeldOut
 from fisherkit.tuning.select import log
@@ -150,6 +151,7 @@ class LeftOut:
         return -half * math.log(tiny), -half * slope / tiny
 
 
+@stored("widths of features")
 @dataclass(frozen=True)
 class Widths:
     """log w = log 2 gamma of each feature (d,), their spread, and how the spreads compared.

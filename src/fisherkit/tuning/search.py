@@ -36,6 +36,7 @@ from fisherkit.core import (
     solve,
     width_step,
 )
+from fisherkit.stored import stored
 from fisherkit.tuning import greedy
 from fisherkit.tuning.copies import Copies
 from fisherkit.tuning.criteria import Criterion
@@ -61,6 +62,7 @@ _ROUNDED = 1e3  # times the rounding of tr(G~): mu below which a factorisation h
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 
 
+@stored("problem")
 @dataclass(frozen=True)
 class Problem:
     """A design, targets Y (n, k) and a criterion: leave-one-out if there is nothing to choose."""

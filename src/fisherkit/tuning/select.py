@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fisherkit.core import RidgePath, mu_floor
+from fisherkit.stored import stored
 from fisherkit.tuning.criteria import Criterion
 
 log = logging.getLogger("fisherkit")
@@ -37,6 +38,7 @@ _RISE, _STEEP = 0.1, 0.3
 _FARTHEST = 10  # half octaves beyond which the march never goes
 
 
+@stored("status of a search")
 class Status(Enum):
     """Where the search ended and why."""
 
@@ -77,6 +79,7 @@ def mention(model: object, ending: Enum, worrying: Collection[Enum]) -> None:
 PATH_DTYPE = np.dtype([("gamma", float), ("mu", float), ("value", float)])
 
 
+@stored("selection")
 @dataclass(frozen=True)
 class Selection:
     """What was chosen, and the path that led there.

@@ -21,6 +21,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
+from fisherkit.stored import stored
 
 KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), "precomputed")
 
@@ -34,6 +35,7 @@ _KEEP_NUMBERS = 1 << 22  # in the rows up to which what distances need of them i
 LARGEST = 1e153  # number whose square is one
 
 
+@stored("kernel")
 @dataclass(frozen=True)
 class Kernel:
     """A positive semi-definite kernel with its parameters; see ``sklearn.metrics.pairwise``.
@@ -273,6 +275,7 @@ def _uniform(keys: np.ndarray) -> np.ndarray:
     return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
 
 
+@stored("gram")
 @dataclass(frozen=True)
 class Gram:
     """A kernel on one set of rows: rows, diagonal or all of the matrix K (n, n).
