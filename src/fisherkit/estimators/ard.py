@@ -11,7 +11,7 @@ import numpy as np
 from fisherkit.core import FittedKernel, Parametric, arrays
 from fisherkit.estimators import validation
 from fisherkit.estimators.base import Task, standardisation
-from fisherkit.tuning import Tuned, relevance
+from fisherkit.tuning import CRITERIA, Tuned, relevance
 
 
 def tune(model: Any, task: Task) -> tuple[Task, Tuned]:
@@ -83,8 +83,9 @@ def check(model: Any) -> None:
                 f"ard=True learns widths and mu by leave-one-out and needs {name}={value!r}; "
                 f"got {name}={getattr(model, name)!r}."
             )
-    if model.criterion not in ("press", "log_loss", "smoothed_error"):
+    smooth = [name for name, loss in CRITERIA.items() if loss.smooth]
+    if model.criterion not in smooth:
         raise ValueError(
-            "ard=True needs a criterion with a gradient: 'press', 'log_loss' or "
-            f"'smoothed_error'; got criterion={model.criterion!r}."
+            f"ard=True needs a criterion with a gradient, one of {', '.join(map(repr, smooth))}; "
+            f"got criterion={model.criterion!r}."
         )

@@ -35,11 +35,13 @@ from fisherkit.rows.refined import refined
 from fisherkit.rows.sources import Rows
 from fisherkit.rows.sums import Block, Numbers
 from fisherkit.tuning import (
+    CRITERIA,
     GRID,
     PATH_DTYPE,
     Criterion,
     GridSearch,
     HeldOut,
+    Loss,
     MuSearch,
     Selection,
     Status,
@@ -92,6 +94,10 @@ class SecondPass:
     @property
     def numbers(self) -> Numbers:
         return second_pass_numbers(*self.form.shape, len(self.mus))
+
+    @property
+    def loss(self) -> Loss:
+        return CRITERIA[self.rule]
 
     def begin(self) -> Tally:
         return Tally(np.zeros(len(self.mus)), 0.0, [])
@@ -159,7 +165,7 @@ class _Priced:
 
     @property
     def negligible(self) -> float:
-        return 1e-13 * self.form.spread / self.form.mass if self.step.rule == "press" else 0.0
+        return 1e-13 * self.form.spread / self.form.mass if self.step.loss.squared else 0.0
 
 
 class _Guess(NamedTuple):
@@ -206,7 +212,7 @@ class _Pilot(_Priced):
 
     def values(self, mus: Sequence[float]) -> np.ndarray:
         parts = np.stack([self._losses(q, block, mus) for q, block in self.blocks])
-        if self.step.rule == "press":  # the mean of what _losses takes off, known for all rows
+        if self.step.loss.squared:  # the mean of what _losses takes off, known for all rows
             shared = np.asarray(arrays.to_numpy(self.form.mean_complements(mus)))
             parts += self.form.training_errors(mus) / shared**2
         self.groups.update(zip(mus, parts.T, strict=True))
@@ -218,7 +224,7 @@ class _Pilot(_Priced):
         alike = arrays.namespace(q).ones_like(block.weights.v)  # rows were drawn by weight
         criterion = self.step.criterion(block, alike)
         losses = criterion.of_residuals(left_out(e, B, block.weights))
-        if self.step.rule == "press":
+        if self.step.loss.squared:
             losses -= criterion.of_residuals(e / self.form.mean_complements(mus))
         return losses
 
@@ -266,7 +272,7 @@ class _Prices(_Priced):
 
     @property
     def smooth(self) -> bool:
-        return self.step.rule != "error"
+        return self.step.loss.smooth
 
     def searched(self, guess: _Guess) -> MuSearch:
         """Pass 2, and the search over what it has priced."""
@@ -433,7 +439,7 @@ def fit_rows(
         prices = _Prices(step, floor, rows, keep)
         search = prices.searched(guess if trusted else _Guess.of(step, floor, pilot, mu))
     chosen, value, status = search.refine()
-    if status is Status.INTERIOR and rule != "press" and rows.k > 1:
+    if status is Status.INTERIOR and step.loss.of_margins and rows.k > 1:
         log.info("more passes: the criterion has kinks, which interpolation does not resolve")
         t = math.log(chosen)
         t, value = newton(prices.exact_derivatives, t, *prices.around(t))

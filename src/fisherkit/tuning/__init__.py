@@ -11,7 +11,7 @@ from fisherkit.tuning.calibrate import (
     solve_slope,
 )
 from fisherkit.tuning.climb import Climb, Ending, Objective, maximise, promising
-from fisherkit.tuning.criteria import CRITERIA, Criterion, HeldOut
+from fisherkit.tuning.criteria import CRITERIA, Criterion, HeldOut, Loss
 from fisherkit.tuning.likelihood import (
     DAMPING,
     MAX_STEPS,
@@ -66,6 +66,7 @@ __all__ = [
     "HeldOut",
     "Likelihood",
     "LocalParts",
+    "Loss",
     "MuSearch",
     "Objective",
     "Parts",

@@ -1,14 +1,12 @@
 """What selection minimises: functions of held-out scores, with derivatives in log mu.
 
-A criterion is the weighted mean over held-out rows of a loss of the residual (press) or of the
-margin m: the signed decision s (f - t) for two classes, the score of the true class minus the best
-other score for more. Given the held-out residuals R and their derivatives R', R'' in log mu,
+A criterion is the weighted mean over held-out rows of a loss l(u): of the residuals, summed over
+columns, or of the margin, the signed decision s (f - t) for two classes, the score of the true
+class minus the best other score for more. With the derivatives u', u'' of u in log mu,
 
-    Q = mean l(m),   Q' = mean l'(m) m',   Q'' = mean l''(m) m'^2 + l'(m) m''.
+    Q = mean l(u),   Q' = mean l'(u) u',   Q'' = mean l''(u) u'^2 + l'(u) u''.
 
-Available criteria: ``press`` (r^2, summed over columns), ``log_loss`` (log(1 + exp(-4 m))),
-``smoothed_error`` (1 - 1/(1 + exp(-4 m)), the paper's sigmoid with compression factor 4),
-``error`` (m < 0, counted; priced on the grid only).
+A new loss is a class and its line in `CRITERIA`.
 """
 
 from __future__ import annotations
@@ -17,14 +15,12 @@ import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fisherkit.core import Array, DenseResolvent, Fold, Ridge, RidgePath, Weights, arrays
 from fisherkit.stored import stored
-
-CRITERIA = ("press", "log_loss", "error", "smoothed_error")
 
 _SHARPNESS = 4.0  # k of log_loss and the compression factor of smoothed_error
 
@@ -39,22 +35,6 @@ def log_sigmoid(x: Array) -> Array:
     """log(1/(1 + exp(-x))) without overflow."""
     xp = arrays.namespace(x)
     return xp.where(x < 0, x, xp.zeros_like(x)) - xp.log1p(xp.exp(-xp.abs(x)))
-
-
-def _log_loss(m: Array) -> tuple[Array, Array, Array]:
-    k = _SHARPNESS
-    p = _sigmoid(-k * m)
-    return -log_sigmoid(k * m), -k * p, k * k * p * (1 - p)
-
-
-def _smoothed_error(m: Array) -> tuple[Array, Array, Array]:
-    k = _SHARPNESS
-    f = _sigmoid(k * m)
-    slope = k * f * (1 - f)
-    return 1 - f, -slope, -k * slope * (1 - 2 * f)
-
-
-_MARGIN_LOSSES = {"log_loss": _log_loss, "smoothed_error": _smoothed_error}
 
 
 @stored("rows held out")
@@ -90,25 +70,211 @@ class HeldOut:
         threshold = mean if balanced else arrays.namespace(Y).zeros_like(Y)
         return cls(Y, mean, threshold, weights.v, labels=labels)
 
+    def average(self, losses: Array) -> np.ndarray:
+        """Weighted mean over rows, (rows, p) -> (p,) on the host."""
+        total = arrays.namespace(losses).sum(self.weight)
+        return np.asarray(arrays.to_numpy((self.weight @ losses) / total), dtype=np.float64)
+
+    def decisions(self, R: Array) -> Array:
+        """Left-out scores beyond the thresholds, for residuals (rows, k, p) of p models."""
+        return (self.Y - self.threshold)[:, :, None] - R
+
+    def margins(self, R: Array) -> tuple[Array, Array]:
+        """Margins (rows, p) of p models, and how those of the first fall with R, (rows, k)."""
+        xp = arrays.namespace(R)
+        decision, Y = self.decisions(R), self.Y
+        if Y.shape[1] == 1:
+            return Y * decision[:, 0, :], Y
+        own = Y > 0.5
+        true = xp.sum(xp.where(own[:, :, None], decision, xp.zeros_like(decision)), axis=1)
+        others = xp.where(own[:, :, None], xp.full_like(decision, -float("inf")), decision)
+        best = xp.argmax(others[:, :, 0], axis=1)
+        classes = arrays.indices(np.arange(Y.shape[1]), Y)
+        falls = Y - xp.astype(best[:, None] == classes[None, :], Y.dtype)
+        return true - xp.max(others, axis=1), falls
+
+
+class Loss:
+    """A loss of residuals, as a function l(u) of each with two derivatives.
+
+    What is no mean over rows of such a function replaces `values`, `derivatives` and `slopes`.
+
+    Attributes
+    ----------
+    smooth : bool
+        Whether there are derivatives, and Newton steps apply.
+    of_margins : bool
+        Whether l is a function of margins, which have kinks from three classes on.
+    squared : bool
+        Whether it is the square, of which moments know more than of others.
+    """
+
+    smooth: ClassVar[bool] = True
+    of_margins: ClassVar[bool] = False
+    squared: ClassVar[bool] = False
+
+    def value(self, u: Array) -> Array:
+        raise NotImplementedError
+
+    def slope(self, u: Array) -> Array:
+        raise NotImplementedError
+
+    def curvature(self, u: Array) -> Array:
+        raise NotImplementedError
+
+    def values(self, R: Array, held_out: HeldOut) -> np.ndarray:
+        """The criterion for held-out residuals (rows, k, p) of p models; (p,) on the host."""
+        return held_out.average(arrays.namespace(R).sum(self.value(R), axis=1))
+
+    def derivatives(self, R: Array, R1: Array, R2: Array, held_out: HeldOut) -> np.ndarray:
+        """Value, gradient and second derivative for residuals (rows, k) with theirs."""
+        xp, slope = arrays.namespace(R), self.slope(R)
+        parts = self.value(R), slope * R1, self.curvature(R) * R1 * R1 + slope * R2
+        return held_out.average(xp.stack([xp.sum(part, axis=1) for part in parts], axis=1))
+
+    def slopes(self, R: Array, held_out: HeldOut) -> tuple[Array, Array]:
+        """Losses (rows,) of residuals (rows, k), and their derivatives (rows, k)."""
+        return arrays.namespace(R).sum(self.value(R), axis=1), self.slope(R)
+
+    def negligible(self, held_out: HeldOut) -> float:
+        """A value that means every held-out row is predicted to rounding."""
+        mean = (held_out.weight @ held_out.Y) / arrays.namespace(held_out.Y).sum(held_out.weight)
+        return 1e-13 * float(self.values((held_out.Y - mean)[:, :, None], held_out)[0])
+
+
+class MarginLoss(Loss):
+    """A loss l(m) of the margin."""
+
+    of_margins = True
+
+    def values(self, R: Array, held_out: HeldOut) -> np.ndarray:
+        return held_out.average(self.value(held_out.margins(R)[0]))
+
+    def derivatives(self, R: Array, R1: Array, R2: Array, held_out: HeldOut) -> np.ndarray:
+        margin, falls = held_out.margins(R[:, :, None])
+        m1, m2 = (-arrays.namespace(R).sum(falls * M, axis=1, keepdims=True) for M in (R1, R2))
+        return super().derivatives(margin, m1, m2, held_out)
+
+    def slopes(self, R: Array, held_out: HeldOut) -> tuple[Array, Array]:
+        margin, falls = held_out.margins(R[:, :, None])
+        value, slope = super().slopes(margin, held_out)
+        return value, -slope * falls
+
+    def negligible(self, held_out: HeldOut) -> float:
+        return 0.0
+
+
+class Press(Loss):
+    """r^2."""
+
+    squared = True
+
+    def value(self, u: Array) -> Array:
+        return u * u
+
+    def slope(self, u: Array) -> Array:
+        return 2 * u
+
+    def curvature(self, u: Array) -> Array:
+        return 2 * arrays.namespace(u).ones_like(u)
+
+
+class LogLoss(MarginLoss):
+    """log(1 + exp(-4 m))."""
+
+    def value(self, u: Array) -> Array:
+        return -log_sigmoid(_SHARPNESS * u)
+
+    def slope(self, u: Array) -> Array:
+        return -_SHARPNESS * _sigmoid(-_SHARPNESS * u)
+
+    def curvature(self, u: Array) -> Array:
+        p = _sigmoid(-_SHARPNESS * u)
+        return _SHARPNESS**2 * p * (1 - p)
+
+
+class SmoothedError(MarginLoss):
+    """1 - 1/(1 + exp(-4 m)), the paper's sigmoid with compression factor 4."""
+
+    def value(self, u: Array) -> Array:
+        return 1 - _sigmoid(_SHARPNESS * u)
+
+    def slope(self, u: Array) -> Array:
+        f = _sigmoid(_SHARPNESS * u)
+        return -_SHARPNESS * f * (1 - f)
+
+    def curvature(self, u: Array) -> Array:
+        return _SHARPNESS * self.slope(u) * (1 - 2 * _sigmoid(_SHARPNESS * u))
+
+
+class Error(MarginLoss):
+    """m < 0, counted; priced on the grid only."""
+
+    smooth = False
+
+    def value(self, u: Array) -> Array:
+        return arrays.namespace(u).astype(u < 0, u.dtype)
+
+
+CRITERIA: dict[str, Loss] = {
+    "press": Press(),
+    "log_loss": LogLoss(),
+    "error": Error(),
+    "smoothed_error": SmoothedError(),
+}
+
+
+@dataclass(frozen=True)
+class CalledLoss(MarginLoss):
+    """A user's ``loss(y, decision, sample_weight)`` of all held-out rows at once."""
+
+    function: Callable[..., float]
+
+    smooth: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", "callable")
+
+    def values(self, R: Array, held_out: HeldOut) -> np.ndarray:
+        decisions = held_out.decisions(R)
+        return np.asarray([self._call(decisions[:, :, j], held_out) for j in range(R.shape[2])])
+
+    def _call(self, decision: Array, held_out: HeldOut) -> float:
+        shown = decision[:, 0] if decision.shape[1] == 1 else decision
+        value = self.function(held_out.labels, shown, held_out.weight)
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not np.isfinite(number):
+            raise ValueError(
+                f"criterion {self.name!r} returned {reprlib.repr(value)} for held-out decisions; "
+                "it must return a finite number to be minimised."
+            )
+        return number
+
 
 @stored("criterion")
 @dataclass(frozen=True)
 class Criterion:
-    """A named criterion, or a callable ``loss(y, decision, sample_weight)`` to be minimised."""
+    """The loss of a name, or of a callable ``loss(y, decision, sample_weight)``, on some rows."""
 
     rule: str | Callable[..., float]
     held_out: HeldOut
 
     @property
+    def loss(self) -> Loss:
+        return CalledLoss(self.rule) if callable(self.rule) else CRITERIA[self.rule]
+
+    @property
     def name(self) -> str:
-        return (
-            self.rule if isinstance(self.rule, str) else getattr(self.rule, "__name__", "callable")
-        )
+        return CalledLoss(self.rule).name if callable(self.rule) else self.rule
 
     @property
     def smooth(self) -> bool:
         """Whether Newton steps apply."""
-        return self.rule in ("press", *_MARGIN_LOSSES)
+        return self.loss.smooth
 
     @property
     def baseline(self) -> float:
@@ -118,13 +284,7 @@ class Criterion:
     @cached_property
     def negligible(self) -> float:
         """A value that means every held-out row is predicted to rounding."""
-        if self.rule != "press":
-            return 0.0
-        Y = self.held_out.Y
-        xp = arrays.namespace(Y)
-        weight = self.held_out.weight[:, None] / xp.sum(self.held_out.weight)
-        spread = Y - xp.sum(weight * Y, axis=0)
-        return 1e-13 * float(xp.sum(weight * spread**2))
+        return self.loss.negligible(self.held_out)
 
     def values(self, path: RidgePath, mus: Sequence[float]) -> np.ndarray:
         """The criterion at each mu; O(n r k) per mu."""
@@ -132,16 +292,7 @@ class Criterion:
 
     def of_residuals(self, R: Array) -> np.ndarray:
         """The criterion for held-out residuals (rows, k, p) of p models; (p,) on the host."""
-        xp = arrays.namespace(R)
-        if self.rule == "press":
-            return self._mean(xp.sum(R * R, axis=1))
-        decision = (self.held_out.Y - self.held_out.threshold)[:, :, None] - R
-        if callable(self.rule):
-            return np.asarray([self._call(decision[:, :, j]) for j in range(R.shape[2])])
-        margin, _ = self._margin(decision)
-        if self.rule == "error":
-            return self._mean(xp.astype(margin < 0, R.dtype))
-        return self._mean(_MARGIN_LOSSES[self.name](margin)[0])
+        return self.loss.values(R, self.held_out)
 
     def derivatives(self, path: RidgePath, log_mu: float) -> tuple[float, float, float]:
         """Value, gradient and second derivative in log mu; O(n r k)."""
@@ -163,71 +314,11 @@ class Criterion:
 
     def of_derivatives(self, R: Array, R1: Array, R2: Array) -> np.ndarray:
         """Value, gradient and second derivative for held-out residuals (rows, k) with theirs."""
-        xp = arrays.namespace(R)
-        if self.rule == "press":
-            parts = (
-                xp.sum(R * R, axis=1),
-                xp.sum(2 * R * R1, axis=1),
-                xp.sum(2 * (R1 * R1 + R * R2), axis=1),
-            )
-        else:
-            decision = self.held_out.Y - self.held_out.threshold - R
-            margin, along = self._margin(decision[:, :, None])
-            m1, m2 = along(-R1), along(-R2)
-            value, slope, curvature = _MARGIN_LOSSES[self.name](margin[:, 0])
-            parts = (value, slope * m1, curvature * m1 * m1 + slope * m2)
-        return np.concatenate([self._mean(part[:, None]) for part in parts])
+        return self.loss.derivatives(R, R1, R2, self.held_out)
 
     def slopes(self, R: Array) -> tuple[Array, Array]:
         """Losses (rows,) of residuals R (rows, k) of one model, and their derivatives (rows, k).
 
         The criterion is the weighted mean of the losses.
         """
-        xp = arrays.namespace(R)
-        if self.rule == "press":
-            return xp.sum(R * R, axis=1), 2 * R
-        margin, along = self._margin((self.held_out.Y - self.held_out.threshold - R)[:, :, None])
-        value, slope, _ = _MARGIN_LOSSES[self.name](margin[:, 0])
-        unit = arrays.like(np.eye(R.shape[1]), R)
-        towards = xp.stack([along(xp.zeros_like(R) + row) for row in unit], axis=1)
-        return value, -slope[:, None] * towards
-
-    def _mean(self, losses: Array) -> np.ndarray:
-        """Weighted mean over rows, (rows, p) -> (p,) on the host."""
-        weight = self.held_out.weight
-        total = arrays.namespace(losses).sum(weight)
-        return np.asarray(arrays.to_numpy((weight @ losses) / total), dtype=np.float64)
-
-    def _margin(self, decision: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """Margins (rows, p) of decisions (rows, k, p), and the linear map of score changes."""
-        xp = arrays.namespace(decision)
-        Y = self.held_out.Y
-        if Y.shape[1] == 1:
-            sign = Y[:, 0]
-            return sign[:, None] * decision[:, 0, :], lambda change: sign * change[:, 0]
-        own = Y > 0.5
-        true = xp.sum(xp.where(own[:, :, None], decision, xp.zeros_like(decision)), axis=1)
-        others = xp.where(own[:, :, None], xp.full_like(decision, -float("inf")), decision)
-        best = xp.argmax(others[:, :, 0], axis=1)
-        classes = arrays.indices(np.arange(Y.shape[1]), Y)
-        direction = Y - xp.astype(best[:, None] == classes[None, :], Y.dtype)
-        return true - xp.max(others, axis=1), lambda change: xp.sum(direction * change, axis=1)
-
-    def _call(self, decision: Array) -> float:
-        assert callable(self.rule)
-        one_column = decision.shape[1] == 1
-        value = self.rule(
-            self.held_out.labels,
-            decision[:, 0] if one_column else decision,
-            self.held_out.weight,
-        )
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = np.nan
-        if not np.isfinite(number):
-            raise ValueError(
-                f"criterion {self.name!r} returned {reprlib.repr(value)} for held-out decisions; "
-                "it must return a finite number to be minimised."
-            )
-        return number
+        return self.loss.slopes(R, self.held_out)
