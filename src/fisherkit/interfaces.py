@@ -1,10 +1,10 @@
-"""What the modules ask of values that come from elsewhere: models, pipelines, paths, JSON."""
+"""Types of values that come from elsewhere: folds, paths, random states, JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,14 +19,3 @@ CrossValidation: TypeAlias = (
 FilePath: TypeAlias = "str | PathLike[str]"
 Json: TypeAlias = "bool | float | str | Sequence[Json] | Mapping[str, Json] | None"
 Seed: TypeAlias = "int | np.random.RandomState | None"
-
-
-class FittedClassifier(Protocol):
-    """Any fitted classifier, ours or a pipeline that ends in one."""
-
-    classes_: np.ndarray
-    n_features_in_: int
-
-    def predict(self, X: ArrayLike) -> np.ndarray: ...
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray: ...

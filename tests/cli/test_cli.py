@@ -24,7 +24,7 @@ from fisherkit.models import files
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [
-    *("data", "target", "method", "kernel", "gamma", "mu", "rank", "models priced", "status"),
+    *("data", "target", "method", "kernel", "gamma", "mu", "rank", "settings compared", "status"),
     *("leave-one-out error", "held-out error", "held-out log-loss", "largest class alone", "time"),
 ]
 COMMANDS = ["fit", "predict", "report", "inspect", "audit", "export"]
@@ -377,7 +377,7 @@ def test_every_exit_code_is_documented():
     table = page.split("Exit codes:")[1].split("##")[0]
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     used = (commands.WRONG_USE, commands.WRONG_TABLE, commands.WRONG_MODEL, commands.MISSING_EXTRA)
-    assert codes == {0, 1, *used, commands.INTERRUPTED, commands.NOT_READ}
+    assert codes == {0, 1, *used, commands.INTERRUPTED, commands.CLOSED_PIPE}
     assert all(f"{code} " in done("--help").stdout for code in codes)
 
 
@@ -401,7 +401,7 @@ def test_a_closed_pipe_ends_quietly_with_code_141(folder, model, words):
     os.close(read)  # the reader has left
     ran = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
-    assert (ran.returncode, ran.stderr) == (commands.NOT_READ, "")
+    assert (ran.returncode, ran.stderr) == (commands.CLOSED_PIPE, "")
 
 
 def test_one_is_no_plural(folder, tmp_path):

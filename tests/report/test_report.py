@@ -262,7 +262,7 @@ def test_the_error_after_selection_is_not_called_too_low_where_it_is_not(above):
     held_out = replace(rows, predicted=rows.y if above else flipped)
     page = str(blocks(describe(replace(done, held_out=held_out)), "cards"))
     assert "a little too low on average" in page and "optimistic" not in page
-    assert ("above the held-out error is within what chance does" in page) is above
+    assert ("above the held-out error, which is within what chance does" in page) is above
 
 
 def test_a_slope_that_a_bound_decided_is_said(caplog):

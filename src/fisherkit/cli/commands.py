@@ -6,7 +6,7 @@ results to standard output.
 
 Exit codes: 0 done; 1 unexpected (a fault of fisherkit); 2 wrong command line, or a file that cannot
 be written; 3 a table that cannot be used; 4 a model file that cannot be used; 5 an extra is not
-installed; 130 interrupted; 141 whoever was to read the output has left, as with ``| head``.
+installed; 130 interrupted; 141 the output is a closed pipe, as after ``| head``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from fisherkit.cli.options import (
     AsJson,
     AsText,
-    Check,
     Drop,
     Encoding,
+    HeldOutRows,
     Keep,
     Kernel,
     Method,
@@ -44,14 +44,19 @@ from fisherkit.cli.reproduce import reproduce
 from fisherkit.terminal import close_broken_pipes, printable
 from fisherkit.whole_files import check, written, written_text
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fisherkit.training import Training
+
 WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
-INTERRUPTED, NOT_READ = 130, 141  # as if the signals had ended it
+INTERRUPTED, CLOSED_PIPE = 130, 141  # as if the signals had ended it
 
 
 class _App(typer.Typer):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):  # what it has no character for is written out
+            if isinstance(stream, io.TextIOWrapper):  # characters that it lacks are written out
                 stream.reconfigure(errors="backslashreplace")
         return super().__call__(*args, **kwargs)
 
@@ -71,7 +76,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 done, 1 unexpected, 2 wrong command line, 3 table cannot be used, "
-    "4 model file cannot be used, 5 an extra is missing, 130 interrupted, 141 output not read."
+    "4 model file cannot be used, 5 an extra is missing, 130 interrupted, 141 closed pipe."
 )
 def main(
     show_version: Annotated[
@@ -104,25 +109,9 @@ def fit(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a report page (HTML) here.")
     ] = None,
-    method: Annotated[
-        Method,
-        typer.Option(
-            metavar="NAME",
-            help="fisher: one tuned discriminant; committee: many, weighted; sparse, "
-            "forward: few kernels, small and fast; bayes: tuned by evidence.",
-        ),
-    ] = Method.fisher,
-    kernel: Annotated[
-        Kernel | None, typer.Option(metavar="NAME", help="rbf, laplacian, polynomial or linear.")
-    ] = None,
-    penalty: Annotated[
-        Penalty | None,
-        typer.Option(
-            metavar="NAME",
-            help="rkhs: least-squares SVM and kernel ridge; coefficients: the kernel Fisher "
-            "discriminant of the papers.",
-        ),
-    ] = None,
+    method: Method = "fisher",
+    kernel: Kernel = None,
+    penalty: Penalty = None,
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Decide as if classes were equally frequent.")
     ] = False,
@@ -141,18 +130,12 @@ def fit(
         bool,
         typer.Option(
             "--out-of-core",
-            help="Read the table in parts too, for files larger than memory (methods fisher, "
+            help="Also read the table in parts, for files larger than memory (methods fisher, "
             "committee). Temporary files take about eight bytes for each feature of each row; "
-            "TMPDIR says where.",
+            "TMPDIR names their folder.",
         ),
     ] = False,
-    held_out: Annotated[
-        Check,
-        typer.Option(
-            metavar="HOW",
-            help="Without --test: folds (up to 2,000 rows), split (beyond), none.",
-        ),
-    ] = Check.AUTO,
+    held_out: HeldOutRows = "auto",
     drop: Drop = None,
     keep: Keep = None,
     text: AsText = None,
@@ -164,7 +147,7 @@ def fit(
     """Train a classifier on a table, and say what was chosen and how well it does.
 
     Numbers are scaled, text becomes one column for each level, missing values are filled. Without
-    a file, the breast-cancer table that scikit-learn carries is used.
+    a file, the breast-cancer table of scikit-learn is used.
     """
     with _failing():
         _check_outputs((data, test), model, report)
@@ -187,20 +170,20 @@ def fit(
         ):
             done = fitting.train(
                 rows,
-                method.value,
+                method,
                 test=test,
-                held_out=held_out.value,
+                held_out=held_out,
                 seed=seed,
                 encoding=encoding,
-                kernel=None if kernel is None else kernel.value,
-                penalty=None if penalty is None else penalty.value,
+                kernel=kernel,
+                penalty=penalty,
                 balanced=balanced,
                 centres=centres,
                 max_memory=max_memory,
             )
             summary = console.describe(done)
             if model is not None:
-                saved.save(done, model, summary)
+                saved.save(done, model, dict(summary))
             if report is not None:
                 _write_report(done, report)
         if as_json:
@@ -228,7 +211,7 @@ def predict(
         typer.Option(
             metavar="P",
             help="Add sets that hold the true label with this probability (methods fisher and "
-            "bayes). Up to 2,000 training rows, sets of 0.9 are added unasked.",
+            "bayes). Models of up to 2,000 training rows add sets of 0.9 by default.",
         ),
     ] = None,
     raw: Raw = False,
@@ -237,12 +220,13 @@ def predict(
 ) -> None:
     """Predict the label of every row: label, probabilities and, where available, label sets.
 
-    Columns are found by name, in any order; others are ignored. If the target is among them, the
-    error is said on the standard error stream. Texts that a spreadsheet would take for formulas
-    get an apostrophe in front.
+    Columns are found by name, in any order; other columns are ignored. If the target is among them,
+    the error is printed on the standard error stream. Texts that a spreadsheet would take for
+    formulas begin with an apostrophe.
     """
     with _failing():
         _check_outputs((model, data), output)
+        from fisherkit.cli import console
         from fisherkit.models import files
         from fisherkit.tables import sheets
         from fisherkit.training import prediction, saved
@@ -255,14 +239,14 @@ def predict(
         if output is None:
             _write_parts(tables, sys.stdout)
         else:
-            with _following("predicting", quiet=quiet), written_text(output) as out:
+            with console.following("predicting", quiet=quiet), written_text(output) as out:
                 _write_parts(tables, out)
         for remark in answers.remarks:
             if not quiet:
                 typer.echo(printable(remark), err=True)
 
 
-def _write_parts(tables: Iterable[Any], file: Any) -> None:
+def _write_parts(tables: Iterable[pd.DataFrame], file: TextIO) -> None:
     for number, table in enumerate(tables):
         table.to_csv(file, header=number == 0, lineterminator="\n")
 
@@ -283,12 +267,13 @@ def report(
     """Write the report page of a model that was trained before."""
     with _failing():
         _check_outputs((model, data), output)
+        from fisherkit.cli import console
         from fisherkit.models import files
         from fisherkit.training import out_of_core, saved
 
         with _warnings_as_notes():
             file = files.load(model)
-        with _following("reading", quiet=quiet), out_of_core.workspace() as folder:
+        with console.following("reading", quiet=quiet), out_of_core.workspace() as folder:
             _write_report(saved.restore(file, data, folder, encoding), output)
         if not quiet:
             typer.echo(f"written: {output}", err=True)
@@ -302,10 +287,11 @@ def inspect(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a model file holds, without opening the model in it."""
+    """Describe what a model file holds, without opening the model in it."""
     with _failing():
         from fisherkit.cli import console
         from fisherkit.models import files
+        from fisherkit.tables import Column
 
         about = files.read_metadata(model)
         if code and "code" not in about:
@@ -320,7 +306,8 @@ def inspect(
             typer.echo(printable(about["code"], lines=True))
         else:
             console.show(about["summary"])
-            console.show_columns(about)
+            columns = [Column(**column) for column in about["columns"]]
+            console.show_columns(columns, about["versions"])
 
 
 @app.command(epilog="Example: `fisherkit audit patients.csv --target outcome --rows 10`")
@@ -390,7 +377,7 @@ def _columns(
     return {"drop": tuple(drop or ()), "keep": tuple(keep or ()), "text": tuple(text or ())}
 
 
-def _write_report(done: Any, path: Path) -> None:
+def _write_report(done: Training, path: Path) -> None:
     from fisherkit.report import render
 
     page = render(done)
@@ -424,7 +411,7 @@ app.command()(reproduce)
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """Faults of what was given as one sentence and an exit code; others as they are."""
+    """Errors of the user become one sentence and an exit code; others stay as they are."""
     try:
         yield
         sys.stdout.flush()
@@ -434,7 +421,7 @@ def _failing() -> Iterator[None]:
         raise _stop(error, MISSING_EXTRA) from error
     except BrokenPipeError as error:
         close_broken_pipes()
-        raise typer.Exit(NOT_READ) from error
+        raise typer.Exit(CLOSED_PIPE) from error
     except OSError as error:
         raise _stop(f"{error.filename or 'file'}: {error.strerror or error}", WRONG_USE) from error
     except MemoryError as error:
@@ -451,15 +438,7 @@ def _failing() -> Iterator[None]:
         raise _stop(error, codes.get(type(error), WRONG_TABLE)) from error
 
 
-@contextmanager
-def _following(message: str, *, quiet: bool) -> Iterator[None]:
-    from fisherkit.cli import console
-
-    with console.following(message, quiet=quiet):
-        yield
-
-
-def _stop(message: Any, code: int) -> typer.Exit:
+def _stop(message: object, code: int) -> typer.Exit:
     typer.echo(f"fisherkit: {printable(message, lines=True)}", err=True)
     return typer.Exit(code)
 

@@ -1,4 +1,4 @@
-"""What ``fisherkit`` says: progress while it works, and a summary of what was done.
+"""What ``fisherkit`` prints: progress while it works, and a summary of the result.
 
 Progress goes to the standard error stream, results to the standard output.
 """
@@ -9,9 +9,10 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
+import pandas as pd
 from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
@@ -26,21 +27,53 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 from scipy.stats import binomtest
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import log_loss
 
 from fisherkit.core import length, progress
+from fisherkit.interfaces import Json
+from fisherkit.tables import Column
 from fisherkit.terminal import counted, printable, spent
 from fisherkit.training import STAGES, Training
 
 _CONFIDENCE = 0.95
 _SHOWN = 50  # columns
-_CLASSES = 10  # that are listed
-_A_SECOND = 5  # times that a terminal is written to
-_SILENCE = 30.0  # seconds after which a file gets a line of what goes on
+_CLASSES = 10  # classes that are listed
+_REFRESHES = 5  # of the live line in a second
+_SILENCE = 30.0  # seconds after which a line of progress is written to a file
 
 
-def describe(training: Training) -> dict[str, Any]:
+class ErrorRate(TypedDict):
+    """An error on some rows, and how it was measured."""
+
+    how: str
+    error: float
+    rows: int
+    interval: NotRequired[list[float]]
+    log_loss: NotRequired[float]
+
+
+class Summary(TypedDict):
     """A training in numbers and words that suit JSON."""
+
+    source: str
+    target: str
+    rows: int
+    columns: int
+    features: int
+    classes: dict[str, int]
+    method: str
+    classifier: str
+    chosen: dict[str, Json]
+    error_after_selection: ErrorRate
+    held_out: ErrorRate | None
+    error_of_the_largest_class: float
+    notes: list[str]
+    seconds: float
+
+
+def describe(training: Training) -> Summary:
+    """The summary of a training."""
     model, y = training.model[-1], training.y
     classes, counts = np.unique(y, return_counts=True)
     return {
@@ -61,7 +94,7 @@ def describe(training: Training) -> dict[str, Any]:
     }
 
 
-def _chosen(method: str, model: Any) -> dict[str, Any]:
+def _chosen(method: str, model: ClassifierMixin) -> dict[str, Json]:
     """What the method chose, by the names of NOTATION.md."""
     if method == "committee":
         return {
@@ -70,7 +103,7 @@ def _chosen(method: str, model: Any) -> dict[str, Any]:
             "effective_members": float(model.effective_members_),
             "status": model.status_.value,
         }
-    chosen: dict[str, Any] = {"kernel": model.kernel}
+    chosen: dict[str, Json] = {"kernel": model.kernel}
     if method == "bayes":
         return chosen | {
             "length_scale": float(model.length_scale_),
@@ -82,53 +115,51 @@ def _chosen(method: str, model: Any) -> dict[str, Any]:
         chosen["gamma"] = float(model.gamma_)
         chosen["width"] = length(model._fitted_kernel, model.gamma_)
     if method == "fisher":
-        found = model.selection_
+        selection = model.selection_
         return chosen | {
-            "mu": float(found.mu),
-            "mu_over_unit": float(found.mu / found.unit),
-            "rank": int(found.rank),
-            "decomposition": found.method,
-            "models_priced": len(found.path),
-            "status": found.status.value,
+            "mu": float(selection.mu),
+            "relative_mu": float(selection.mu / selection.unit),
+            "rank": int(selection.rank),
+            "decomposition": selection.method,
+            "settings_compared": len(selection.path),
+            "status": selection.status.value,
         }
     if method == "sparse":
         chosen["rho"] = model.rho_
-    return chosen | {"kernels_kept": int(model.n_terms_), "models_priced": len(model.path_)}
+    return chosen | {"kernels_kept": int(model.n_terms_), "settings_compared": len(model.path_)}
 
 
-def _after_selection(model: Any, y: np.ndarray) -> dict[str, Any]:
-    """The error on left-out rows that the choices have seen: too low, if anything."""
+def _after_selection(model: ClassifierMixin, y: np.ndarray) -> ErrorRate:
+    """The error on left-out rows, which also chose the settings: too low, if anything."""
     if hasattr(model, "cv_error_"):
         return {"how": "cross-validation", "error": model.cv_error_, "rows": len(y)}
     scores = model.loo_proba_ if hasattr(model, "loo_proba_") else model.loo_decision_
     winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-    return {"how": "leave-one-out", **_error(model.classes_[winners] != y)}
+    return _error("leave-one-out", model.classes_[winners] != y)
 
 
-def _held_out(training: Training, classes: np.ndarray) -> dict[str, Any] | None:
+def _held_out(training: Training, classes: np.ndarray) -> ErrorRate | None:
     rows = training.held_out
     if rows is None:
         return None
     p = np.clip(rows.probabilities, np.finfo(float).eps, 1.0)
     p = p / p.sum(axis=1, keepdims=True)
-    return {
-        "how": rows.how,
-        **_error(rows.predicted != rows.y),
-        "log_loss": float(log_loss(rows.y, p, labels=classes)),
-    }
+    error = _error(rows.how, rows.predicted != rows.y)
+    return {**error, "log_loss": float(log_loss(rows.y, p, labels=classes))}
 
 
-def _error(wrong: np.ndarray) -> dict[str, Any]:
+def _error(how: str, wrong: np.ndarray) -> ErrorRate:
     interval = binomtest(int(wrong.sum()), len(wrong)).proportion_ci(_CONFIDENCE, "wilson")
     return {
+        "how": how,
         "error": float(np.mean(wrong)),
         "rows": len(wrong),
         "interval": [float(interval.low), float(interval.high)],
     }
 
 
-def show(summary: dict[str, Any]) -> None:
-    """Print what `describe` found."""
+def show(summary: Summary) -> None:
+    """Print a summary."""
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
@@ -154,28 +185,26 @@ def show(summary: dict[str, Any]) -> None:
     _Screen(highlight=False).print(grid)
 
 
-def show_columns(about: dict[str, Any]) -> None:
+def show_columns(columns: list[Column], versions: dict[str, str]) -> None:
     """Print the columns of a model file, and the versions that wrote it."""
     table = Table("column", "kind", "missing", "values", box=None, padding=(0, 3, 0, 0))
-    for column in about["columns"][:_SHOWN]:
-        span = " to ".join(f"{value:.4g}" for value in column["values"])
-        text = column["kind"] == "text"
-        values = counted(int(column["values"][0]), "level") if text else span
-        table.add_row(
-            *map(_plain, (column["name"], column["kind"], str(column["missing"]), values))
-        )
+    for column in columns[:_SHOWN]:
+        values = " to ".join(f"{value:.4g}" for value in column.values)
+        if column.kind == "text":
+            values = counted(int(column.values[0]), "level")
+        table.add_row(*map(_plain, (column.name, column.kind, str(column.missing), values)))
     console = _Screen(highlight=False)
     console.print()
     console.print(table)
-    hidden = len(about["columns"]) - _SHOWN
+    hidden = len(columns) - _SHOWN
     if hidden > 0:
         console.print(f"and {counted(hidden, 'more column')}")
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    written = ", ".join(f"{name} {version}" for name, version in versions.items())
     console.print()
-    console.print(_plain(f"written with {versions}"))
+    console.print(_plain(f"written with {written}"))
 
 
-def show_table(rows: Any) -> None:
+def show_table(rows: pd.DataFrame) -> None:
     """Print a small DataFrame."""
     head = [printable(name) for name in (rows.index.name, *rows.columns)]
     table = Table(*head, box=None, padding=(0, 3, 0, 0))
@@ -185,34 +214,34 @@ def show_table(rows: Any) -> None:
 
 
 class _Screen(Console):
-    """A console that leaves the end of a closed pipe to the command."""
+    """A console that leaves closed pipes to the command."""
 
     def on_broken_pipe(self) -> None:
         raise  # called while the error is handled
 
 
 def _plain(words: str) -> Text:
-    """Words of the user, in which square brackets are no markup and nothing steers the terminal."""
+    """Text in which square brackets are no markup and no character steers the terminal."""
     return Text(printable(words))
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _rate(found: dict[str, Any]) -> str:
-    interval = found.get("interval")
+def _rate(error: ErrorRate) -> str:
+    interval = error.get("interval")
     between = "" if interval is None else f" ({interval[0]:.2%} to {interval[1]:.2%})"
-    return f"{found['error']:.2%} of {counted(found['rows'], 'row')}{between}"
+    return f"{error['error']:.2%} of {counted(error['rows'], 'row')}{between}"
 
 
 class _LiveHandler(logging.Handler):
     """Shows every step on the live line of a terminal, a few times a second at most.
 
     While a step says how far it is, the line has a bar. Elsewhere, as in a file, each stage has a
-    line, and so has where a long one is, every half minute.
+    line, and a long stage has another one every half minute.
     """
 
     def __init__(self, live: Progress, message: str) -> None:
@@ -244,7 +273,7 @@ class _LiveHandler(logging.Handler):
 
 
 class _WhileReading(ProgressColumn):
-    """A column that is there only while rows are read."""
+    """A column that is shown only while rows are read."""
 
     def __init__(self, column: ProgressColumn) -> None:
         super().__init__()
@@ -268,7 +297,7 @@ def following(message: str, *, quiet: bool = False) -> Iterator[None]:
         *map(_WhileReading, (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())),
         console=screen,
         transient=True,
-        refresh_per_second=_A_SECOND,
+        refresh_per_second=_REFRESHES,
         disable=not screen.is_interactive,
     )
     levels = {"fisherkit": logging.INFO, progress.LOGGER: logging.DEBUG}
@@ -278,7 +307,7 @@ def following(message: str, *, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: logging.Handler, levels: dict[str, int]) -> Iterator[None]:
-    """The library's log goes to a handler at these levels of its loggers, until the block ends."""
+    """While the block runs, the log goes to a handler, at these levels of its loggers."""
     loggers = {logging.getLogger(name): level for name, level in levels.items()}
     before = [logger.level for logger in loggers]
     root = logging.getLogger("fisherkit")

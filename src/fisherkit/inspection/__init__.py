@@ -1,9 +1,10 @@
 """What fitted classifiers say of rows that they have not seen, and which labels they doubt."""
 
-from fisherkit.inspection.auditing import audit, doubts
+from fisherkit.inspection.auditing import audit, doubts, harms, refit
 from fisherkit.inspection.labels import TaskLabels, metric_name, missing
 from fisherkit.inspection.left_out import (
     how_left_out,
+    in_blocks,
     left_out_coordinates,
     left_out_logits,
     left_out_path,
@@ -15,12 +16,15 @@ __all__ = [
     "TaskLabels",
     "audit",
     "doubts",
+    "harms",
     "how_left_out",
+    "in_blocks",
     "left_out_coordinates",
     "left_out_logits",
     "left_out_path",
     "metric_name",
     "missing",
+    "refit",
     "size_curve",
     "streamed_path",
     "width_curves",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fisherkit.core import Array, arrays, coding
+from fisherkit.core import Array, Ridge, arrays, coding
 from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier, validation
 from fisherkit.inference import influences, leverages
 from fisherkit.inspection.left_out import left_out_logits
@@ -140,6 +140,19 @@ def doubts(
     if influence:
         table["influence"] = _spread(model, influences(ridge), n)
     return table.sort_values("probability", kind="stable")
+
+
+def harms(
+    model: KernelFisherClassifier | BayesianFisherClassifier, ridge: Ridge, rows: np.ndarray
+) -> np.ndarray:
+    """Whether the other rows are predicted better without each of these; ``ridge`` is the fit."""
+    _, merged = model._rows_of_fit()
+    return arrays.to_numpy(influences(ridge, merged[rows])) > 0
+
+
+def refit(model: BayesianFisherClassifier) -> Ridge:
+    """The fit of a model once more, with its hyper-parameters."""
+    return model._refit()
 
 
 def _positions(classes: Array, y: ArrayLike) -> np.ndarray:

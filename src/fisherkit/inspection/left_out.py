@@ -79,6 +79,11 @@ def left_out_logits(model: ClassifierMixin) -> np.ndarray:
     return slope.value * decisions.reshape(len(decisions), -1)
 
 
+def in_blocks(model: KernelFisherClassifier) -> bool:
+    """Whether the rows of the fit were read in blocks, so that the model keeps none of them."""
+    return model._training is None
+
+
 def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
     """Left-out logits of the rows of the fit at every mu; one decomposition, O(n r k) for each mu.
 

@@ -8,21 +8,39 @@ data stays a string, which the page shows as text and never reads as markup.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
+from fisherkit.interfaces import Json
 from fisherkit.report.left_out_scores import wilson
 from fisherkit.training import Training
 
-Block = dict[str, Any]
+Block = dict[str, Json]
+
+
+class Section(TypedDict):
+    """A part of the page with a heading of its own."""
+
+    id: str
+    title: str
+    intro: str
+    blocks: list[Block]
+
+
+class Page(TypedDict):
+    """All that the page says and shows."""
+
+    title: str
+    sections: list[Section]
+
 
 MOST_CURVES = 7  # classes that are told apart by colour, dash and symbol
 _SHOWN = 4  # columns of a row that are shown beside it
 
 
-def section(title: str, intro: str, *blocks: Block | None) -> dict[str, Any]:
+def section(title: str, intro: str, *blocks: Block | None) -> Section:
     name = title.lower().split(":")[0].replace(" ", "-")
     return {"id": name, "title": title, "intro": intro, "blocks": [b for b in blocks if b]}
 
@@ -37,7 +55,7 @@ def percent(rate: float) -> str:
 
 
 def number(value: float) -> str:
-    """Four digits, and all before the point where there are more."""
+    """Four digits, or all digits before the point where there are more."""
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
@@ -46,7 +64,7 @@ def between(wrong: float, n: int) -> str:
     return f"95\N{NO-BREAK SPACE}% interval {percent(low)} to {percent(high)}"
 
 
-def series_of(name: str, x: list[float], y: list[float]) -> dict[str, Any]:
+def series_of(name: str, x: list[float], y: list[float]) -> Block:
     return {"name": name, "x": x, "y": y}
 
 
@@ -57,7 +75,7 @@ def rounded(values: np.ndarray) -> list[float]:
 def rows_table(
     training: Training, rows: np.ndarray, head: list[str], cells: list[list[str]], numbers: int
 ) -> Block:
-    """Rows of the data by number, with ``cells`` and some of their columns."""
+    """Rows of the data: their numbers, ``cells``, and the first of their columns."""
     values = training.X.iloc[rows, :_SHOWN]
     kind = str(values.index.name or "row")
     counted = {
@@ -77,7 +95,7 @@ def rows_table(
     }
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if pd.isna(value):
         return "missing"
     return number(value) if isinstance(value, float) else str(value)

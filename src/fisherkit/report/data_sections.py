@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+from sklearn.base import TransformerMixin
 
 from fisherkit.columns import names_of
 from fisherkit.core import Ridge
 from fisherkit.estimators import BayesianFisherClassifier
-from fisherkit.inference import influences
-from fisherkit.inspection import doubts
-from fisherkit.report.blocks import Block, number, percent, rows_table, section, text
+from fisherkit.inspection import doubts, harms, refit
+from fisherkit.report.blocks import Block, Section, number, percent, rows_table, section, text
 from fisherkit.training import Training
 
 PAPERS = {
@@ -47,13 +46,13 @@ _DOUBTED = 15
 WORDS = (
     (
         "Leave-one-out",
-        "Every training row is judged by a model that was fitted to all the others. fisherkit "
-        "finds these judgements exactly, without fitting again.",
+        "Every training row is judged by a model that was fitted to all other rows. fisherkit "
+        "computes these judgements exactly, without fitting again.",
     ),
     (
         "After selection",
         "The same rows that chose the settings also measure the error, which makes it look "
-        "slightly better than it will be. Held-out rows had no say in anything.",
+        "slightly smaller than it will be on new rows. Held-out rows chose nothing.",
     ),
     (
         "Threshold",
@@ -71,50 +70,50 @@ WORDS = (
     ),
     (
         "Kernel and width",
-        "The kernel says how alike two rows are; the width says from which distance on they "
+        "The kernel says how alike two rows are; the width is the distance beyond which they "
         "count as different. The coefficient gamma falls as the width grows.",
     ),
     (
         "Regularisation, mu",
-        "How much the model is smoothed. Too little follows accidents of single rows, too much "
-        "misses the pattern. Its unit, tr(G)/n, is the mean of the diagonal of the matrix that is "
-        "fitted: so measured, mu can be compared between tables.",
+        "How strongly the model is smoothed. With too little it follows accidents of single rows, "
+        "with too much it misses the pattern. In units of tr(G)/n, the mean diagonal of the matrix "
+        "that is fitted, mu can be compared between tables.",
     ),
     (
-        "Priced",
-        "A model is priced when the error of its left-out rows is known. PRESS is their squared "
-        "error, with the labels as numbers.",
+        "Settings compared",
+        "Pairs of width and mu whose error on left-out rows was computed, to choose among them. "
+        "PRESS is the squared error of left-out rows, with the labels as numbers.",
     ),
     (
         "Centres, rank",
-        "Centres are the training rows whose kernels make up the model. The rank is how many "
-        "independent directions the fit has to work with.",
+        "Centres are the training rows whose kernels make up the model. The rank is the "
+        "number of independent directions that the fit can use.",
     ),
     (
         "Label set",
-        "The labels that may well be true of a row: one, several or none. At a confidence of 90 %, "
-        "the sets of nine in ten new rows hold the true label, if these are like the training "
+        "The labels that a row may well have: one, several or none. At a confidence of 90 %, the "
+        "sets of nine in ten new rows hold the true label, if these rows are like the training "
         "rows.",
     ),
-    ("ROC curve", "Hits against false alarms, for every threshold at once."),
+    ("ROC curve", "The share of hits against the share of false alarms, for every threshold."),
     (
         "Precision and recall",
-        "Of the rows that the model calls positive, the share that are; of those that are, the "
-        "share that it finds. Average precision is the mean of the first over all values of the "
-        "second.",
+        "Precision is the share of positive rows among those that the model calls positive; recall "
+        "is the share of positive rows that it finds. Average precision is the mean precision over "
+        "all values of recall.",
     ),
     (
         "Reliability",
-        "Whether a stated probability of 80 % comes true in 80 % of cases.",
+        "Whether answers given with a probability of 80 % are right in 80 % of cases.",
     ),
 )
 
 
-def suspects(training: Training, ridge: Ridge | None) -> dict[str, Any]:
-    """Rows whose label the model without them doubts most; ``ridge`` is the fit, if at hand."""
+def suspects(training: Training, ridge: Ridge | None) -> Section:
+    """Rows whose label the model without them doubts most; ``ridge`` is the fit, if known."""
     model = training.model[-1]
     if isinstance(model, BayesianFisherClassifier):
-        ridge = model._refit()
+        ridge = refit(model)
     position = np.arange(len(training.y))
     table = doubts(model, training.y, index=position, influence=False)
     doubted = table[(table["label"] != table["suggested"]) & table["probability"].notna()]
@@ -123,27 +122,25 @@ def suspects(training: Training, ridge: Ridge | None) -> dict[str, Any]:
     cells = [
         [str(row.label), str(row.suggested), percent(row.probability)] for row in top.itertuples()
     ]
-    advice = "A doubt is not a proof: it may be a wrong label, or a rare case that is right."
+    advice = "A doubt is not a proof: the label may be wrong, or right in a rare case."
     if ridge is not None and len(top):
         head.append("harms others")
-        _, merged = model._rows_of_fit()
-        harm = influences(ridge, merged[top.index.to_numpy()])
-        for cell, value in zip(cells, harm, strict=True):
-            cell.append("yes" if value > 0 else "no")
+        for cell, harmful in zip(cells, harms(model, ridge, top.index.to_numpy()), strict=True):
+            cell.append("yes" if harmful else "no")
         advice += " “Harms others” says whether the other rows are predicted better without it."
     intro = (
-        f"Models that had not seen the row disagree with the label of {len(doubted):,} of "
+        f"Models that had not seen the row disagree with its label for {len(doubted):,} of "
         f"{len(training.y):,} rows ({percent(len(doubted) / len(training.y))}); these are the "
-        "ones they doubt most. "
+        "labels they doubt most. "
     )
     title = "Rows worth a second look"
     if not len(top):
-        return section(title, "No left-out row is decided against its label.")
+        return section(title, "The models without a row agree with its label, for every row.")
     shown = rows_table(training, top.index.to_numpy(), head, cells, numbers=3)
     return section(title, intro + advice, shown)
 
 
-def data(training: Training) -> dict[str, Any]:
+def data(training: Training) -> Section:
     """Class sizes, columns and how they were prepared."""
     X = training.X
     classes, counts = np.unique(np.asarray(training.y), return_counts=True)
@@ -200,7 +197,7 @@ def _column(values: pd.Series) -> list[str]:
 def _preparation(training: Training) -> list[Block]:
     """What each group of columns goes through before the classifier."""
     before = training.model[:-1]
-    groups = []
+    groups: list[list[str]] = []
     for _, step in before.steps:
         if not hasattr(step, "transformers_"):
             groups.append([_steps(step), "all"])
@@ -223,13 +220,13 @@ def _preparation(training: Training) -> list[Block]:
     ]
 
 
-def _steps(transformer: Any) -> str:
+def _steps(transformer: TransformerMixin | str) -> str:
     steps = [step for _, step in getattr(transformer, "steps", [("", transformer)])]
     return ", then ".join(s if isinstance(s, str) else type(s).__name__ for s in steps)
 
 
-def ending(training: Training) -> list[dict[str, Any]]:
-    """Code, papers and words."""
+def ending(training: Training) -> list[Section]:
+    """The code of the model, the papers, and the words."""
     cite = [
         f"The fisherkit developers. fisherkit {version('fisherkit')}: kernel discriminants that "
         "tune themselves by closed-form leave-one-out.",

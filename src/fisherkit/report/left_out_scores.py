@@ -3,9 +3,9 @@
 The page counts rows whose log-odds pass a threshold, for every threshold on its slider and every
 mu on its path. Scores and thresholds share one scale of at most 65,536 levels: a score becomes the
 number of *edges* below it, a threshold is the position k of an edge, and ``score > edge_k`` holds
-exactly where ``level > k``. All thresholds of the sliders are edges, and edges separate the scores
-at the chosen mu (to single precision), whose ranks are thereby kept; what is left of the edges
-separates scores at other mu, as many as it can.
+exactly where ``level > k``. All thresholds of the sliders are edges. Further edges separate the
+scores at the chosen mu (to single precision), so that their ranks are kept; the remaining edges
+separate as many scores at other values of mu as they can.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 from base64 import b64encode
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from fisherkit.interfaces import Json
+
 LEVELS = 65_536
 LARGEST_PATH = 700_000  # scores that fit, with the page, into 3 MB
-LARGEST_ROWS = 60_000  # whose ranks the scale can keep
+LARGEST_ROWS = 60_000  # rows whose ranks the scale can keep
 STEP = math.log(2) / 8
 STOPS = STEP * np.arange(-80, 81)  # thresholds in log-odds: probabilities 0.001 to 0.999
 COSTS = np.arange(-14, 15)  # a missed positive costs 2^(i/2) false alarms: threshold stop 80 - 4i
@@ -48,7 +49,7 @@ class ScoreScale:
         return np.searchsorted(self.edges, logits, side="left").astype(np.uint16)
 
     def positions(self, thresholds: np.ndarray) -> list[int]:
-        """Of thresholds that are edges."""
+        """Positions of thresholds that are edges."""
         return np.searchsorted(self.edges, thresholds.astype(np.float32)).tolist()
 
 
@@ -64,7 +65,7 @@ def packed(values: np.ndarray, kind: str) -> str:
 
 
 def stratified(index: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Ascending positions of ``size`` rows with the class shares of all, no class left out."""
+    """Ascending positions of ``size`` rows with the class shares of all rows, and every class."""
     n = len(index)
     if size >= n:
         return np.arange(n)
@@ -97,7 +98,7 @@ def live(
     log_mu: np.ndarray | None,
     sample: int,
     seed: int,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """The data behind the sliders.
 
     Parameters
@@ -111,12 +112,12 @@ def live(
     log_mu : (p,) or None
         Decimal logarithms, in units of tr(G)/n; ``None`` without a path.
     sample : int
-        Rows beyond which a stratified sample is taken.
+        From more rows than this, a stratified sample is taken.
     """
     known = np.flatnonzero(np.all(np.isfinite(logits[:, :, chosen]), axis=1))
     logits, index = logits[known], index[known]
     rows = stratified(index, min(sample, LARGEST_ROWS, LARGEST_PATH // logits.shape[2]), seed)
-    data: dict[str, Any] = {
+    data: dict[str, Json] = {
         "rows": len(rows),
         "of": len(index),
         "chosen": chosen,

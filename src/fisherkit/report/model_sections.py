@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
 from fisherkit.estimators import (
     BayesianFisherClassifier,
@@ -13,9 +13,11 @@ from fisherkit.estimators import (
     FisherCommitteeClassifier,
     KernelFisherClassifier,
 )
+from fisherkit.inspection import size_curve, width_curves
 from fisherkit.report.blocks import (
     MOST_CURVES,
     Block,
+    Section,
     percent,
     rounded,
     rows_table,
@@ -27,6 +29,9 @@ from fisherkit.report.left_out_scores import stratified
 from fisherkit.report.quality_sections import METHODS
 from fisherkit.terminal import counted, spent
 from fisherkit.training import Training, about_sets, has_sets
+from fisherkit.tuning import Selection
+
+Fact = tuple[str, str]
 
 KERNELS = {
     "rbf": "rbf (two rows count as alike when they are close)",
@@ -42,82 +47,82 @@ CRITERIA = {
 _POINTS = 1500
 
 
-def chosen(training: Training) -> dict[str, Any]:
-    """Method, settings, the search behind them and how features were prepared."""
+def chosen(training: Training) -> Section:
+    """The method, its settings and the search behind them."""
     model = training.model[-1]
-    rows = [["Method", METHODS[training.method]], *_settings(model)]
+    rows = [("Method", METHODS[training.method]), *_settings(model)]
     sets = about_sets(training.model)
-    rows.append(["Label sets", f"{'yes' if has_sets(training.model) else 'none'}: {sets}"])
-    rows.append(["Time", spent(training.seconds, held_out=training.held_out is not None)])
-    rows.append(["Version", f"fisherkit {version('fisherkit')}"])
+    rows.append(("Label sets", f"{'yes' if has_sets(training.model) else 'none'}: {sets}"))
+    rows.append(("Time", spent(training.seconds, held_out=training.held_out is not None)))
+    rows.append(("Version", f"fisherkit {version('fisherkit')}"))
     return section(
         "What was fitted and chosen",
         "The settings in use, and how the search for them went.",
-        {"type": "facts", "rows": [[a, str(b)] for a, b in rows]},
+        {"type": "facts", "rows": [list(fact) for fact in rows]},
         *_search(model),
     )
 
 
-def _settings(model: Any) -> list[list[Any]]:
+def _settings(model: ClassifierMixin) -> list[Fact]:
     kernel = getattr(model, "kernel", None)
-    rows: list[list[Any]] = []
+    rows: list[Fact] = []
     if kernel is not None:
         name = kernel if isinstance(kernel, str) else type(kernel).__name__
-        rows.append(["Kernel", KERNELS.get(name, name)])
+        rows.append(("Kernel", KERNELS.get(name, name)))
     gamma = getattr(model, "gamma_", None)
     if isinstance(gamma, float):
         width = f"; width {1 / np.sqrt(2 * gamma):.4g}" if kernel == "rbf" else ""
-        rows.append(["Kernel coefficient", f"gamma {gamma:.4g}{width}"])
+        rows.append(("Kernel coefficient", f"gamma {gamma:.4g}{width}"))
     if isinstance(model, KernelFisherClassifier):
-        found = model.selection_
+        selection = model.selection_
+        relative = selection.mu / selection.unit
         rows += [
-            ["Regularisation", f"mu {found.mu:.4g} ({found.mu / found.unit:.3g} of tr(G)/n)"],
-            ["Chosen by", f"{_criterion(found)} on rows left out: {found.value:.4g}"],
-            ["Models priced", f"{len(found.path):,}"],
-            ["Why the search ended", found.status.value],
-            ["Computed by", f"{found.method} path, rank {found.rank:,}"],
+            ("Regularisation", f"mu {selection.mu:.4g} ({relative:.3g} times tr(G)/n)"),
+            ("Chosen by", f"leave-one-out {_criterion(selection)}: {selection.value:.4g}"),
+            ("Settings compared", f"{len(selection.path):,}"),
+            ("Why the search ended", selection.status.value),
+            ("Computed by", f"{selection.method} path, rank {selection.rank:,}"),
         ]
     elif isinstance(model, BayesianFisherClassifier):
         rows += [
-            ["Log evidence", f"{model.log_evidence_:.4g}"],
-            ["Noise precision, nugget", f"{model.noise_precision_:.4g}, {model.nugget_:.4g}"],
-            ["Why the search ended", model.status_.value],
+            ("Log evidence", f"{model.log_evidence_:.4g}"),
+            ("Noise precision, nugget", f"{model.noise_precision_:.4g}, {model.nugget_:.4g}"),
+            ("Why the search ended", model.status_.value),
         ]
         if isinstance(model.length_scale_, float):
-            rows.append(["Length scale", f"{model.length_scale_:.4g}"])
+            rows.append(("Length scale", f"{model.length_scale_:.4g}"))
     elif isinstance(model, FisherCommitteeClassifier):
         used = int(np.sum(np.asarray(model.weights_) > 0))
         rows += [
-            ["Members", f"{len(model.members_):,} priced, {used:,} in use"],
-            ["Effective members", f"{model.effective_members_:.3g}"],
-            ["Combination", model.combine],
+            ("Members", f"{len(model.members_):,} compared, {used:,} in use"),
+            ("Effective number of members", f"{model.effective_members_:.3g}"),
+            ("Combination", model.combine),
             *_members_at_a_bound(model),
-            ["Why the search ended", model.status_.value],
+            ("Why the search ended", model.status_.value),
         ]
     elif isinstance(model, ExpansionMixin):
         if hasattr(model, "rho_"):
-            rows.append(["Penalty", f"rho {model.rho_:.4g}, q {model.q:g}"])
-        rows.append(["Kernels retained", f"{model.n_terms_:,}"])
+            rows.append(("Penalty", f"rho {model.rho_:.4g}, q {model.q:g}"))
+        rows.append(("Kernels retained", f"{model.n_terms_:,}"))
     if not model.calibration_.decided:
-        rows.append(["Probabilities", model.calibration_.status.value])
+        rows.append(("Probabilities", model.calibration_.status.value))
     return rows
 
 
-def _members_at_a_bound(model: FisherCommitteeClassifier) -> list[list[Any]]:
-    """A line on members whose slope a bound decided, if they have any weight."""
+def _members_at_a_bound(model: FisherCommitteeClassifier) -> list[Fact]:
+    """A line on the members whose slope lies at a bound, if they have any weight."""
     bounded = model.members_[model.members_["bounded"]]
     weight = float(np.sum(bounded["weight"]))
     if weight == 0:
         return []
     members = counted(int(np.sum(bounded["weight"] > 0)), "member")
     words = f"{members}, {percent(weight)} of the weight: left-out rows gave them no slope inside"
-    return [["Slope at a bound", f"{words} the bounds"]]
+    return [("Slope at a bound", f"{words} the bounds")]
 
 
-def _search(model: Any) -> list[Block]:
+def _search(model: ClassifierMixin) -> list[Block]:
     if isinstance(model, KernelFisherClassifier):
-        found = model.selection_
-        return [_mu_path(found)] if len(found.path) > 1 else []
+        return [_mu_path(model.selection_)] if len(model.selection_.path) > 1 else []
     if isinstance(model, ExpansionMixin):
         return [_size_path(model)]
     if isinstance(model, FisherCommitteeClassifier):
@@ -133,59 +138,48 @@ def _search(model: Any) -> list[Block]:
             for m in best
         ]
         head = ["kernel", "width", "mu / (tr(G)/n)", "weight", "leave-one-out log-loss"]
-        title = "The members of most weight"
+        title = "The members of largest weight"
         return [{"type": "table", "title": title, "head": head, "rows": rows, "numbers": 1}]
     return [
         text(
             "This method learns its regularisation together with the kernel from the evidence of "
-            "all rows: there is no path over mu to show."
+            "all rows: it compares no values of mu one by one."
         )
     ]
 
 
-def _mu_path(found: Any) -> Block:
+def _mu_path(selection: Selection) -> Block:
     """The criterion against mu, for the width chosen and, in grey, for the others."""
-    path = found.path
-    widths = np.unique(path["gamma"][np.isfinite(path["gamma"])])
-    series = []
-    for gamma in widths if len(widths) else [np.nan]:
-        own = path if np.isnan(gamma) else path[path["gamma"] == gamma]
-        last = dict(zip(own["mu"].tolist(), own["value"].tolist(), strict=True))
-        mus = sorted(last)
-        here = found.gamma is None or gamma == found.gamma
-        x = [float(f"{np.log10(mu / found.unit):.5g}") for mu in mus]
-        series.append(
-            series_of("the chosen width" if here else "other widths", x, [last[mu] for mu in mus])
-            | {"faint": not here}
-        )
-    series.sort(key=lambda s: not s["faint"])
-    finite = path["value"][np.isfinite(path["value"])]
-    top = min(float(np.max(finite)), max(4 * found.value, float(np.quantile(finite, 0.25))))
+    series: list[Block] = []
+    for curve in width_curves(selection):
+        here = selection.gamma is None or curve.gamma == selection.gamma
+        x = [float(f"{log_mu:.5g}") for log_mu in np.log10(curve.relative)]
+        name = "the chosen width" if here else "other widths"
+        series.append(series_of(name, x, curve.values.tolist()) | {"faint": not here})
+    series.sort(key=lambda one: not one["faint"])
+    finite = selection.path["value"][np.isfinite(selection.path["value"])]
+    top = min(float(np.max(finite)), max(4 * selection.value, float(np.quantile(finite, 0.25))))
+    chosen: Block = {"x": float(np.log10(selection.mu / selection.unit)), "y": selection.value}
     return {
         "type": "lines",
-        "title": "The regularisation path",
+        "title": "The search for the regularisation",
         "series": series,
         "x": {"label": "log10 of mu (in units of tr(G)/n)"},
-        "y": {"label": _criterion(found), "top": top},
-        "marks": [{"x": float(np.log10(found.mu / found.unit)), "y": found.value}],
-        "note": "Every model priced on rows left out: lower is better, and the ring marks the one "
-        "chosen. Little "
-        "regularisation (left) follows single rows, much (right) smooths everything away."
+        "y": {"label": _criterion(selection), "top": top},
+        "marks": [chosen],
+        "note": "All settings compared, judged on left-out rows: lower is better, and the ring "
+        "marks the chosen one. With little regularisation (left) the model follows single rows, "
+        "with much (right) it smooths the pattern away."
         + (" Grey: other kernel widths." if len(series) > 1 else ""),
     }
 
 
-def _criterion(found: Any) -> str:
-    return CRITERIA.get(found.criterion, found.criterion)
+def _criterion(selection: Selection) -> str:
+    return CRITERIA.get(selection.criterion, selection.criterion)
 
 
-def _size_path(model: Any) -> Block:
-    path = model.path_
-    if "stopped" in path.dtype.names:
-        path = path[~path["stopped"]]
-    if model.gamma_ is not None:
-        path = path[path["gamma"] == model.gamma_]
-    path = np.sort(path, order="n_terms")
+def _size_path(model: ExpansionMixin) -> Block:
+    path = size_curve(model)
     terms, error, spread = path["n_terms"], path["cv_error"], path["cv_se"]
     return {
         "type": "lines",
@@ -204,7 +198,7 @@ def _size_path(model: Any) -> Block:
 
 def coordinates(
     training: Training, index: np.ndarray, values: np.ndarray | None, seed: int
-) -> dict[str, Any] | None:
+) -> Section | None:
     """The first two discriminant coordinates of left-out rows, from three classes on."""
     model = training.model[-1]
     names = [str(c) for c in model.classes_]
@@ -222,24 +216,24 @@ def coordinates(
         series_of(names[c], *[rounded(inside[index[rows] == c, j]) for j in (0, 1)])
         for c in sorted(order.tolist())
     ]
-    some = f" A sample of {len(rows):,} rows." if len(rows) < len(index) else ""
+    sample = f" A sample of {len(rows):,} rows." if len(rows) < len(index) else ""
     few = f" The {MOST_CURVES} largest classes." if len(names) > MOST_CURVES else ""
     return section(
         title,
         "The two directions that separate the classes best. Each dot is a row, placed by the "
-        "model fitted without it; the scale is the spread within classes.",
+        "model fitted without it; the unit is the spread within classes.",
         {
             "type": "scatter",
             "title": "Left-out rows in discriminant coordinates",
             "series": series,
             "x": {"label": "coordinate 1"},
             "y": {"label": "coordinate 2"},
-            "note": f"Classes far apart are told apart easily.{some}{few}",
+            "note": f"Classes far apart are told apart easily.{sample}{few}",
         },
     )
 
 
-def importance(training: Training) -> dict[str, Any] | None:
+def importance(training: Training) -> Section | None:
     """Relevance of features, or the rows that a sparse model retains."""
     model = training.model[-1]
     if isinstance(model, ExpansionMixin):
@@ -255,7 +249,7 @@ def importance(training: Training) -> dict[str, Any] | None:
     hidden = len(values) - len(order)
     return section(
         "Which columns matter",
-        "The kernel has a width of its own for every feature. Relevance is the squared ratio of "
+        "The kernel has a separate width for every feature. Relevance is the squared ratio of "
         "a feature's spread to its width: 0 means that the feature is ignored.",
         {
             "type": "bars",
@@ -268,7 +262,7 @@ def importance(training: Training) -> dict[str, Any] | None:
     )
 
 
-def _retained(training: Training, model: Any) -> dict[str, Any]:
+def _retained(training: Training, model: ExpansionMixin) -> Section:
     coef = np.atleast_2d(model.dual_coef_)
     strength = np.linalg.norm(coef, axis=0)
     order = np.argsort(-strength, kind="stable")[:20]
@@ -283,10 +277,14 @@ def _retained(training: Training, model: Any) -> dict[str, Any]:
         ],
         numbers=2,
     )
-    count = f"The {len(order)} of largest coefficient." if len(order) < model.n_terms_ else ""
+    count = (
+        f"The {len(order)} rows of largest coefficient are shown."
+        if len(order) < model.n_terms_
+        else ""
+    )
     return section(
         "Retained rows",
         f"The model decides by comparing a new row with {model.n_terms_:,} of the "
-        f"{len(training.y):,} training rows; the others are not needed. {count}",
+        f"{len(training.y):,} training rows; it does not need the others. {count}",
         table,
     )

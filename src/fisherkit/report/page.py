@@ -9,48 +9,54 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
 from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier
-from fisherkit.inspection import left_out_coordinates, left_out_logits, left_out_path, streamed_path
+from fisherkit.inspection import (
+    in_blocks,
+    left_out_coordinates,
+    left_out_logits,
+    left_out_path,
+    streamed_path,
+)
+from fisherkit.interfaces import Json
 from fisherkit.report import data_sections, model_sections, quality_sections
-from fisherkit.report.blocks import section, text
+from fisherkit.report.blocks import Block, Page, Section, section, text
 from fisherkit.report.left_out_scores import live, stratified
 from fisherkit.training import Training
 
 __all__ = ["render"]
 
-# Scripts of others, in the order of their dependence, with licences that must go where they go.
+# Libraries in the order of their dependence, with the licences that must accompany them.
 VENDOR = {
     "vendor/d3.min.js": "vendor/LICENSE-d3.txt",
     "vendor/plot.umd.min.js": "vendor/LICENSE-plot.txt",
 }
-OWN = ("charts.js", "counting.js", "live.js", "page.js")
+SCRIPTS = ("charts.js", "counting.js", "live.js", "page.js")
 
-# By whether there are two classes, and whether there is a path over mu.
+# The keys say whether there are two classes, and whether there is a path over mu.
 INTRODUCTIONS = {
     (True, True): "Move the sliders to change how sure the model must be, what a mistake costs, or "
-    "how smooth the model is.",
+    "how strongly the model is regularised.",
     (True, False): "Move the sliders to change how sure the model must be, and what a mistake "
-    "costs. This method has no path over mu to slide along.",
-    (False, True): "Move the slider to change how smooth the model is.",
-    (False, False): "This method has no path over mu, and several classes have no single "
-    "threshold, so there is nothing to slide.",
+    "costs. This method compares no values of mu, so there is no slider for it.",
+    (False, True): "Move the slider to change how strongly the model is regularised.",
+    (False, False): "This method compares no values of mu, and several classes have no single "
+    "threshold, so there are no sliders.",
 }
 
 
 def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
-    """The report as HTML, under 3 MB whatever the number of rows.
+    """The report as HTML, under 3 MB however many rows there are.
 
     Parameters
     ----------
     training : Training
     sample : int, default=20,000
-        Rows beyond which the live part counts a stratified sample, and says so.
+        From more rows than this, the sliders count a stratified sample; the page says so.
     seed : int, default=0
-        Of the sample.
+        Seed of the sample.
 
     Returns
     -------
@@ -78,7 +84,7 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
     """
     page = describe(training, sample=sample, seed=seed)
     scripts = [f"/*\n{_asset(licence)}*/\n{_asset(name)}" for name, licence in VENDOR.items()]
-    scripts += [_asset(name) for name in OWN]
+    scripts += [_asset(name) for name in SCRIPTS]
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     policy = "; ".join(
         (
@@ -99,22 +105,22 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("report.html"))
 
 
-def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict[str, Any]:
-    """All that the page says and shows: a title and sections."""
+def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page:
+    """All that the page says and shows."""
     model = training.model[-1]
     index = np.searchsorted(model.classes_, np.asarray(training.y))
     logits = left_out_logits(model)
     path, chosen, log_mu, coordinates = logits[:, :, None], 0, None, None
     shown, ridge = np.arange(len(index)), None
     if isinstance(model, KernelFisherClassifier):
-        if model._training is None:
+        if in_blocks(model):
             shown = stratified(index, sample, seed)
-            along = streamed_path(model, training.features, training.y, shown)
+            left_out = streamed_path(model, training.features, training.y, shown)
         else:
-            along = left_out_path(model)
-        path, chosen, coordinates = along.logits, along.chosen, along.coordinates
-        ridge = along.ridge
-        log_mu = np.log10(along.mu / model.selection_.unit)
+            left_out = left_out_path(model)
+        path, chosen, coordinates = left_out.logits, left_out.chosen, left_out.coordinates
+        ridge = left_out.ridge
+        log_mu = np.log10(left_out.mu / model.selection_.unit)
     elif isinstance(model, BayesianFisherClassifier) and logits.shape[1] > 1:
         coordinates = left_out_coordinates(model)
     scores = live(path, index[shown], chosen=chosen, log_mu=log_mu, sample=sample, seed=seed)
@@ -137,13 +143,16 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> dict
     }
 
 
-def _try_it(training: Training, scores: dict[str, Any]) -> dict[str, Any]:
+def _try_it(training: Training, scores: Block) -> Section:
     """The live part, and what its sliders do."""
     classes = [str(c) for c in training.model[-1].classes_]
     two, path = len(classes) == 2, scores["logMu"] is not None
-    intro = INTRODUCTIONS[two, path] + " All is counted from left-out scores, after selection."
+    intro = (
+        INTRODUCTIONS[two, path]
+        + " All figures are counted on left-out rows, which also chose the settings."
+    )
     note = None
-    if scores["rows"] < scores["of"]:
+    if scores["rows"] != scores["of"]:
         note = text(
             f"Counted on a random sample of {scores['rows']:,} of {scores['of']:,} rows, with the "
             "class shares of all; the figures at the top of the page use every row."
@@ -152,13 +161,13 @@ def _try_it(training: Training, scores: dict[str, Any]) -> dict[str, Any]:
     return section(title, intro, note, {"type": "live", "data": scores, "classes": classes})
 
 
-def embedded(page: dict[str, Any]) -> str:
+def embedded(page: Page | Json) -> str:
     """JSON that is safe inside a script element; numbers that JSON lacks become null."""
     words = json.dumps(_finite(page), allow_nan=False, separators=(",", ":"))
     return words.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.metrics import log_loss, precision_recall_curve, roc_auc_score, roc_curve
 
 from fisherkit.core import winners
 from fisherkit.estimators import ExpansionMixin
 from fisherkit.inspection import how_left_out
-from fisherkit.report.blocks import MOST_CURVES, Block, between, percent, section, series_of, text
+from fisherkit.report.blocks import (
+    MOST_CURVES,
+    Block,
+    Section,
+    between,
+    percent,
+    section,
+    series_of,
+    text,
+)
 from fisherkit.report.left_out_scores import thinned, wilson
 from fisherkit.training import Training
 
@@ -25,14 +32,14 @@ METHODS = {
 
 def _after_selection(training: Training, error: float) -> str:
     """What the choice of settings has done to the error of left-out rows."""
-    said = "The same rows chose the settings, which makes it a little too low on average"
+    said = "The same rows chose the settings, which makes this error a little too low on average"
     held_out = training.held_out
     if held_out is not None and error > np.mean(held_out.predicted != held_out.y):
-        return f"{said}; that it is above the held-out error is within what chance does."
+        return f"{said}; here it is above the held-out error, which is within what chance does."
     return f"{said}."
 
 
-def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[str, Any]:
+def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> Section:
     """Error rates: left out after selection, held out, and without a model."""
     classes = training.model[-1].classes_
     n = len(index)
@@ -41,7 +48,7 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[s
     judged = int(np.sum(known))
     folds = isinstance(training.model[-1], ExpansionMixin)
     kind = "Cross-validation" if folds else "Leave-one-out"
-    cards = []
+    cards: list[Block] = []
     if training.held_out is not None:
         cards.append(_held_out_card(training))
     cards.append(
@@ -74,13 +81,13 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[s
         )
     how = how_left_out(training.model[-1])
     caution = (
-        "Intervals are Wilson's: they take rows as independent and make no allowance for the "
-        "selection of settings."
+        "The 95 % intervals (Wilson) assume that rows are independent, and make no allowance for "
+        "the selection of settings."
     )
     missing = None
     if training.held_out is None:
         missing = text(
-            "No rows were held out, so there is no figure that is free of the selection: expect "
+            "No rows were held out, so no figure here is free of the selection of settings: expect "
             "somewhat more errors on new rows."
         )
     return section(
@@ -106,13 +113,16 @@ def _lead(training: Training, index: np.ndarray) -> str:
 
 
 def _held_out_card(training: Training) -> Block:
-    held = training.held_out
-    assert held is not None
+    rows = training.held_out
+    assert rows is not None
     classes = training.model[-1].classes_
-    n, wrong = len(held.y), int(np.sum(held.predicted != held.y))
-    note = f"{wrong:,} of {n:,}: {held.how}. These rows took no part in any choice."
+    n, wrong = len(rows.y), int(np.sum(rows.predicted != rows.y))
+    note = (
+        f"{wrong:,} of {n:,}: {rows.how}. The models that judged these rows were fitted and tuned "
+        "without them."
+    )
     try:
-        note += f" Log-loss {log_loss(held.y, held.probabilities, labels=classes):.3f}."
+        note += f" Log-loss {log_loss(rows.y, rows.probabilities, labels=classes):.3f}."
     except ValueError:  # a label that training never saw
         note += " Some of their labels never occurred in training."
     return {
@@ -124,7 +134,7 @@ def _held_out_card(training: Training) -> Block:
     }
 
 
-def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[str, Any] | None:
+def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> Section | None:
     """One class against the others, and reliability, for more than two classes."""
     if logits.shape[1] == 1:
         return None
@@ -134,19 +144,20 @@ def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> dict[st
     p = mass / mass.sum(axis=1, keepdims=True)
     names = [str(c) for c in training.model[-1].classes_]
     shown = np.argsort(-np.bincount(index, minlength=len(names)), kind="stable")[:MOST_CURVES]
-    roc, pr = [], []
+    roc: list[Block] = []
+    pr: list[Block] = []
     for c in sorted(shown.tolist()):
-        own = index == c
-        if not 0 < own.sum() < len(own):
+        members = index == c
+        if not 0 < members.sum() < len(members):
             continue
-        false, true, _ = roc_curve(own, p[:, c])
-        area = roc_auc_score(own, p[:, c])
+        false, true, _ = roc_curve(members, p[:, c])
+        area = roc_auc_score(members, p[:, c])
         roc.append(series_of(f"{names[c]} (area {area:.3f})", *thinned(false, true)))
-        precision, recall, _ = precision_recall_curve(own, p[:, c])
+        precision, recall, _ = precision_recall_curve(members, p[:, c])
         pr.append(series_of(names[c], *thinned(recall[::-1], precision[::-1])))
     confidence, right = p.max(axis=1), np.argmax(p, axis=1) == index
     bins = np.clip((10 * confidence).astype(int), 0, 9)
-    dots = [
+    dots: list[Block] = [
         {
             "x": float(confidence[bins == b].mean()),
             "y": float(right[bins == b].mean()),

@@ -75,8 +75,8 @@ const live = (() => {
       `${(10 ** data.logMu[i]).toPrecision(3)}${i === data.chosen ? " (chosen)" : ""}`;
     const node = slider(
       "mu",
-      "Smoothness (mu)",
-      "Left: follows single rows. Right: smooths everything away. In units of tr(G)/n; steps are the models that tuning priced at the chosen kernel width.",
+      "Regularisation (mu)",
+      "Left: the model follows single rows. Right: it smooths the pattern away. In units of tr(G)/n; the steps are the values that tuning compared at the chosen kernel width.",
       data.logMu.length,
       data.chosen,
       show,
@@ -88,8 +88,8 @@ const live = (() => {
   function pathFigure(data, error, step) {
     const y = { label: "error of left-out rows", percent: true };
     const note =
-      "Error for every smoothness, other settings as above. The ring is where the slider stands, the dashed line the model's own choice.";
-    return figure({ title: "Error against smoothness", note }, () => {
+      "The error at every value of mu, with the other settings as above. The ring is the value of the slider, the dashed line the value that the model uses.";
+    return figure({ title: "Error against regularisation", note }, () => {
       const line = data.logMu.map((x, i) => ({ x, y: error(i) }));
       return {
         x: axis({ label: "log10 of mu (in units of tr(G)/n)" }, { ticks: 6 }),
@@ -115,7 +115,7 @@ const live = (() => {
     const threshold = slider(
       "threshold",
       `Answer ${yes} when its probability is above`,
-      `Lower finds more rows of ${yes} and raises more false alarms.`,
+      `Lower finds more rows of ${yes} and causes more false alarms.`,
       data.stops.length,
       middle,
       (i) => certainty(chance(i)),
@@ -123,7 +123,7 @@ const live = (() => {
     const cost = slider(
       "cost",
       `A missed ${yes} costs as much as`,
-      "Moves the threshold to where the expected cost is lowest if the probabilities can be trusted.",
+      "Moves the threshold to the lowest expected cost, if the probabilities can be trusted.",
       data.costs.length,
       even,
       (i) => {
@@ -275,9 +275,9 @@ const live = (() => {
 
     function costFigure() {
       const note =
-        "The lower the better, at the price of a missed row set above. The ring is the threshold in use.";
+        "Lower is better; a missed row costs what is set above. The ring is the threshold in use.";
       return figure({ title: "Cost of the mistakes", note }, () => {
-        const line = data.stops.map((x, stop) => ({ x: chance(stop), y: price(stop) }));
+        const line = data.stops.map((x, stop) => ({ x: chance(stop), y: costOf(stop) }));
         return {
           x: axis(
             { label: `threshold on the probability of ${yes}`, percent: true },
@@ -297,7 +297,7 @@ const live = (() => {
       });
     }
 
-    function price(stop) {
+    function costOf(stop) {
       const { fp, fn } = scores.confusion(step(), stop);
       return (100 * (fp + data.costs[cost.get()] * fn)) / scores.n;
     }
@@ -317,7 +317,7 @@ const live = (() => {
       recall.set(c.tp / (c.tp + c.fn), rate(c.tp, c.tp + c.fn));
       precision.set(c.tp / (c.tp + c.fp), rate(c.tp, c.tp + c.fp));
       specificity.set(c.tn / (c.tn + c.fp), rate(c.tn, c.tn + c.fp));
-      spent.set(price(stop), price(stop).toFixed(2));
+      spent.set(costOf(stop), costOf(stop).toFixed(2));
       curves = scores.curves(step());
       area.set(curves.area, curves.area.toFixed(4));
       average.set(curves.average, curves.average.toFixed(4));
@@ -336,7 +336,7 @@ const live = (() => {
     const reset = make("button", {
       type: "button",
       id: "reset",
-      textContent: "Back to the model's own settings",
+      textContent: "Back to the settings of the model",
     });
     reset.addEventListener("click", () => {
       threshold.set(middle);
@@ -406,7 +406,7 @@ const live = (() => {
     const reset = make("button", {
       type: "button",
       id: "reset",
-      textContent: "Back to the model's own setting",
+      textContent: "Back to the setting of the model",
     });
     reset.addEventListener("click", () => (mu.set(data.chosen), apply()));
     return panel([mu], mu ? reset : null, [error, interval], matrix, figures);
