@@ -3,7 +3,7 @@ One fit with nothing set finds its width, its regularisation and its own error
 ==============================================================================
 
 Left: two moons with noise, and the probability that the classifier gives to each place. Right: what
-``fit`` did to get there. It priced every point of these curves by exact leave-one-out and took the
+``fit`` did to get there. It evaluated every point of these curves by exact leave-one-out and took the
 lowest (dot). The leave-one-out error of the pick, from the 200 rows alone, is within 2 points of
 its error on 20,000 new rows.
 
@@ -41,7 +41,7 @@ left.set(
 )
 figure.colorbar(shades, ax=left, label="probability")
 RegularizationPathDisplay.from_estimator(model, ax=right)
-right.set_title(f"{len(model.selection_.path)} models priced by one fit")
+right.set_title(f"{len(model.selection_.path)} settings compared by one fit")
 if (
     len(sys.argv) == 2
 ):  # the figure of the README: python examples/plot_moons.py docs/images/readme.png

@@ -3,7 +3,7 @@ A fit in row blocks chooses the same model as a fit in memory
 =============================================================
 
 The same rows, once as an array in memory and once in a file that is read in blocks of a few
-megabytes, on the same 100 centres. The leave-one-out prices lie on one curve, and the decisions of
+megabytes, on the same 100 centres. The leave-one-out errors lie on one curve, and the decisions of
 the two models differ by less than 1 in 10,000.
 
 :Data: overlap (``make_overlap``)

@@ -1,8 +1,8 @@
 """
-One fit prices every model, and its pick is as good as any on new rows
-======================================================================
+One fit compares every model, and its choice is as good as any on new rows
+==========================================================================
 
-Half of the breast-cancer table trains. A single call of ``fit`` prices the whole grid of kernel
+Half of the breast-cancer table trains. A single call of ``fit`` evaluates the whole grid of kernel
 widths and regularisations by exact leave-one-out (left). Each of these models is then fitted and
 tried on the other half (right): what leave-one-out ranks low is low on new rows, and the mean
 squared error of the pick is within 5 % of the best that hindsight could find.
@@ -37,7 +37,7 @@ def error_on_new_rows(gamma, mu):
 path = pick.selection_.path
 on_new_rows = np.array([error_on_new_rows(point["gamma"], point["mu"]) for point in path])
 chosen = error_on_new_rows(pick.gamma_, pick.regularization_)
-print(f"{len(path)} models priced by one fit")
+print(f"{len(path)} settings compared by one fit")
 print(f"mean squared error on new rows: pick {chosen:.4f}, best of all {on_new_rows.min():.4f}")
 assert chosen < 1.05 * on_new_rows.min()
 

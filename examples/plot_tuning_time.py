@@ -2,8 +2,8 @@
 From 2,000 rows on, pricing 25 regularisations takes less time than fitting one
 ===============================================================================
 
-Processor time of one fit of scikit-learn's ``KernelRidge``, which prices nothing, and of a
-``KernelFisherClassifier`` of the same width that prices 25 values of mu by leave-one-out and
+Processor time of one fit of scikit-learn's ``KernelRidge``, which tunes nothing, and of a
+``KernelFisherClassifier`` of the same width that compares 25 values of mu by leave-one-out and
 calibrates its probabilities. The kernel matrix of this set is of low rank, and the classifier never
 forms it: with few rows that is no gain, with many it is.
 
@@ -23,7 +23,7 @@ GAMMA = 0.5
 SIZES = (500, 1000, 2000, 4000)
 MODELS = {
     "KernelRidge, one $\\mu$": KernelRidge(kernel="rbf", gamma=GAMMA, alpha=1.0),
-    "KernelFisherClassifier, 25 $\\mu$ priced": KernelFisherClassifier(gamma=GAMMA, random_state=0),
+    "KernelFisherClassifier, 25 $\\mu$ compared": KernelFisherClassifier(gamma=GAMMA, random_state=0),
 }
 
 
@@ -44,7 +44,7 @@ for (name, model), style in zip(MODELS.items(), ("s--", "o-"), strict=True):
     times = [seconds(model, n) for n in SIZES]
     last.append(times[-1])
     ax.plot(SIZES, times, style, label=name)
-print(f"{SIZES[-1]} rows: one mu {last[0]:.2f} s, 25 mu priced {last[1]:.2f} s")
+print(f"{SIZES[-1]} rows: one mu {last[0]:.2f} s, 25 mu compared {last[1]:.2f} s")
 assert last[1] < last[0]
 ax.set_xscale("log")
 ax.set_yscale("log")
