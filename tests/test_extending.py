@@ -5,9 +5,10 @@ import oracles
 import pytest
 from oracles import gap
 
-from fisherkit import KernelFisherClassifier, KernelRidgeCV
-from fisherkit.core import BIASES
+from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, KernelRidgeCV
+from fisherkit.core import BIASES, KERNELS
 from fisherkit.core.bias import Penalized
+from fisherkit.core.kernels.families import Family, Stationary
 from fisherkit.tuning import CRITERIA, Criterion, HeldOut, Loss
 
 N, GAMMA, MU = 30, 0.4, 0.2
@@ -33,10 +34,31 @@ class Quartic(Loss):
         return 12 * u**2
 
 
+class Cauchy(Family):
+    """1/(1 + gamma |x - y|^2)."""
+
+    parameters = ("gamma",)
+    positive = True
+
+    def block(self, X, Y, kernel):
+        return 1 / (1 + kernel.gamma * np.sum((X[:, None, :] - Y[None, :, :]) ** 2, axis=2))
+
+
+class Exponential(Stationary):
+    """exp(-gamma |x - y|)."""
+
+    positive = True
+
+    def distances(self, X, Y):
+        return np.sqrt(np.sum((X[:, None, :] - Y[None, :, :]) ** 2, axis=2))
+
+
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     monkeypatch.setitem(BIASES, "loose", Loose())
     monkeypatch.setitem(CRITERIA, "quartic", Quartic())
+    monkeypatch.setitem(KERNELS, "cauchy", Cauchy())
+    monkeypatch.setitem(KERNELS, "exponential", Exponential())
 
 
 @pytest.fixture
@@ -139,3 +161,39 @@ def test_a_loss_serves_widths_of_features_and_blocks_of_rows(data):
         KernelFisherClassifier, {"criterion": "quartic"}, "classes"
     )
     assert gap(inside.loo_decision_, blocks.loo_decision_) < 1e-6
+
+
+def cauchy(x, z, gamma):
+    return 1 / (1 + gamma * np.sum((x - z) ** 2))
+
+
+def exponential(x, z, gamma):
+    return np.exp(-gamma * np.sqrt(np.sum((x - z) ** 2)))
+
+
+each_kernel = pytest.mark.parametrize("pair", [cauchy, exponential])
+
+
+@each_kernel
+def test_a_kernel_is_fitted_left_out_and_searched_over(pair, data):
+    X, y, t = data
+    found = KernelRidgeCV(kernel=pair.__name__, gamma="loo").fit(X, t)
+    mu, K = found.regularization_, np.array([[pair(x, z, found.gamma_) for z in X] for x in X])
+    coef, b = oracles.ridge(K, t, mu)
+    assert gap(found.predict(X), K @ coef + b) < 1e-8
+    assert gap(found.loo_prediction_, oracles.leave_one_out(K, t, mu)) < 1e-8
+    committee = FisherCommitteeClassifier(kernels=(pair.__name__, "rbf")).fit(X, y)
+    assert committee.predict_proba(X).shape == (N, 2)
+
+
+@each_kernel
+@pytest.mark.parametrize("basis", ["auto", "centres"])
+def test_a_kernel_is_that_of_a_callable_on_any_path(pair, basis):
+    X, y = oracles.noisy_classes(600, seed=4)
+    options = {"regularization": 0.5, "random_state": 0}
+    if basis == "centres":
+        options["basis"] = np.arange(0, 600, 20)
+    ours = KernelRidgeCV(kernel=pair.__name__, gamma=0.1, **options).fit(X, 1.0 * y)
+    theirs = KernelRidgeCV(kernel=pair, kernel_params={"gamma": 0.1}, **options).fit(X, 1.0 * y)
+    assert gap(ours.loo_prediction_, theirs.loo_prediction_) < 1e-6
+    assert gap(ours.predict(X[:50]), theirs.predict(X[:50])) < 1e-6

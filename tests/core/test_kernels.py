@@ -9,10 +9,13 @@ from fisherkit.core import arrays
 from fisherkit.core.kernels import (
     Gram,
     Kernel,
+    families,
+    length,
     median_gamma,
     reference_width,
     scale_gamma,
     width_step,
+    widths,
 )
 from fisherkit.core.kernels import gram as kernels
 
@@ -119,6 +122,18 @@ def test_the_shifted_matrix_of_a_wide_kernel_keeps_the_digits_of_its_distances(n
     assert gap(Gram(X, kernel(name, gamma)).shifted()[0] / -gamma, distances) < 1e-11
 
 
+@pytest.mark.parametrize("keep_rows", [0, 2048])
+@pytest.mark.parametrize("name", STATIONARY)
+def test_the_exponent_is_log_K_and_with_K_its_slope_in_log_gamma(name, keep_rows, monkeypatch):
+    monkeypatch.setattr(kernels, "_KEEP_ROWS", keep_rows)
+    X, t, h = positive_rows(8), np.log(0.3), 1e-5
+    up, down = (Gram(X, kernel(name, np.exp(t + step))).full() for step in (h, -h))
+    gram = Gram(X, kernel(name, np.exp(t)))
+    E = gram.exponent(gram.kernel.stationary)
+    assert gap(np.exp(E), gram.full()) < 1e-15
+    assert gap(E * np.exp(E), (up - down) / (2 * h)) < 1e-8
+
+
 def wide(x, z, gamma, factor=1.0):
     return factor * np.exp(-gamma * np.sum((x - z) ** 2))
 
@@ -140,9 +155,9 @@ def test_a_callable_that_takes_gamma_is_given_it():
 
 
 def test_the_width_of_a_kernel_is_a_length():
-    assert kernels.length(kernel("rbf"), 2.0) == 0.5
-    assert kernels.length(kernel("laplacian"), 4.0) == 0.25
-    assert np.isnan(kernels.length(kernel("linear"), None))
+    assert length(kernel("rbf"), 2.0) == 0.5
+    assert length(kernel("laplacian"), 4.0) == 0.25
+    assert np.isnan(length(kernel("linear"), None))
 
 
 def test_a_callable_gets_its_own_parameters_only():
@@ -199,7 +214,7 @@ def test_extreme_feature_scales_cost_no_digits(name, scale):
 
 @pytest.mark.parametrize("name, distance", [("rbf", "_scaled_distances"), ("laplacian", None)])
 def test_distances_are_computed_once_for_all_widths(name, distance, monkeypatch):
-    module, attribute = (kernels, distance) if distance else (arrays, "cityblock")
+    module, attribute = (families, distance) if distance else (arrays, "cityblock")
     plain, calls = getattr(module, attribute), []
     monkeypatch.setattr(module, attribute, lambda *args: calls.append(1) or plain(*args))
     X = positive_rows(10)
@@ -269,11 +284,11 @@ def test_the_median_heuristic_is_the_median_of_all_ordered_pairs():
 
 
 def test_the_median_of_many_rows_is_taken_on_a_reproducible_subset(monkeypatch):
-    monkeypatch.setattr(kernels, "_KEEP_ROWS", 50)
+    monkeypatch.setattr(widths, "_MEDIAN_ROWS", 50)
     X = positive_rows(400)
     first, again, other = (median_gamma(X, np.ones(400), Kernel("rbf"), seed) for seed in (0, 0, 1))
     assert first == again != other
-    monkeypatch.setattr(kernels, "_KEEP_ROWS", 400)
+    monkeypatch.setattr(widths, "_MEDIAN_ROWS", 400)
     exact = median_gamma(X, np.ones(400), Kernel("rbf"), 0)
     assert first == pytest.approx(exact, rel=0.5)
 

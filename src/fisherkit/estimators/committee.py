@@ -38,8 +38,6 @@ from fisherkit.rows import Plan, is_dask, read
 from fisherkit.stored import stored
 from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
 
-NAMES = tuple(name for name in KERNELS if name != "precomputed")
-
 _CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
 
@@ -310,10 +308,11 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             )
         if len(self.kernels) == 0:
             raise ValueError("kernels is empty; name at least one kernel, for example ('rbf',).")
+        known = [name for name in KERNELS if name != "precomputed"]
         names = [
             getattr(kernel, "__name__", type(kernel).__name__)
             if callable(kernel)
-            else validation.one_of("kernels: kernel", kernel, NAMES, also=" or a callable")
+            else validation.one_of("kernels: kernel", kernel, known, also=" or a callable")
             for kernel in self.kernels
         ]
         if len(set(names)) < len(names):

@@ -29,7 +29,7 @@ from fisherkit.estimators import (
 )
 
 try:
-    from fisherkit.models.onnx_graph import Graph, kernel_blocks, squared_distances
+    from fisherkit.models.onnx_graph import KERNELS, Graph, kernel_blocks, squared_distances
 except ImportError as error:
     raise ImportError("ONNX export needs onnx; pip install 'fisherkit[onnx]'.") from error
 
@@ -249,6 +249,10 @@ def _block(graph: Graph, model: Any, X: str) -> str:
 def _named(kernel: Any) -> Any:
     if callable(kernel.name) or kernel.precomputed:
         raise ExportError("Only kernels with a name can be exported, not callables or matrices.")
+    if kernel.name not in KERNELS:
+        raise ExportError(
+            f"The kernel {kernel.name!r} cannot be exported; {', '.join(KERNELS)} can."
+        )
     return kernel
 
 

@@ -6,7 +6,9 @@ feature by feature, so that no n x m x d array is ever there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -138,28 +140,64 @@ def summed_over_features(graph: Graph, X: str, centres: np.ndarray, term: str) -
     )
 
 
-def kernel_blocks(graph: Graph, kernel: Any, X: str, centres: np.ndarray, gammas: Any) -> list[str]:
-    """Values of a named `fisherkit.core.kernels.Kernel` with the centres (m, d) for every gamma."""
-    name = kernel.name
-    if name in ("rbf", "laplacian", "chi2", "additive_chi2"):
-        if name == "rbf":
-            distances = squared_distances(graph, X, centres)
-        else:
-            term = "absolute" if name == "laplacian" else "chi2"
-            distances = summed_over_features(graph, X, centres, term)
-        if name == "additive_chi2":
-            return [graph.add("Neg", distances)] * len(gammas)
-        return [graph.add("Exp", graph.times(distances, -gamma)) for gamma in gammas]
-    if name == "cosine":
-        norms = np.linalg.norm(centres, axis=1, keepdims=True)
-        centres = centres / np.where(norms > 0, norms, 1.0)
-        length = graph.add("Sqrt", graph.row_sums(graph.add("Mul", X, X)))
-        none = graph.add("Equal", length, graph.constant(0.0))
-        X = graph.add("Div", X, graph.add("Where", none, graph.constant(1.0), length))
+Values = Callable[[Graph, str, np.ndarray, Any, Any], list[str]]
+
+
+def _decay(distances: Callable[[Graph, str, np.ndarray], str]) -> Values:
+    """exp(-gamma D)."""
+
+    def values(graph: Graph, X: str, centres: np.ndarray, kernel: Any, gammas: Any) -> list[str]:
+        found = distances(graph, X, centres)
+        return [graph.add("Exp", graph.times(found, -gamma)) for gamma in gammas]
+
+    return values
+
+
+def _fixed(value: Callable[[Graph, str, np.ndarray], str]) -> Values:
+    """The same for every gamma."""
+    return lambda graph, X, centres, kernel, gammas: [value(graph, X, centres)] * len(gammas)
+
+
+def _linear(graph: Graph, X: str, centres: np.ndarray) -> str:
+    return graph.matmul(X, centres.T)
+
+
+def _cosine(graph: Graph, X: str, centres: np.ndarray) -> str:
+    norms = np.linalg.norm(centres, axis=1, keepdims=True)
+    length = graph.add("Sqrt", graph.row_sums(graph.add("Mul", X, X)))
+    none = graph.add("Equal", length, graph.constant(0.0))
+    X = graph.add("Div", X, graph.add("Where", none, graph.constant(1.0), length))
+    return graph.matmul(X, (centres / np.where(norms > 0, norms, 1.0)).T)
+
+
+def _inner(graph: Graph, X: str, centres: np.ndarray, kernel: Any, gammas: Any) -> list[str]:
     product = graph.matmul(X, centres.T)
-    if name in ("linear", "cosine"):
-        return [product] * len(gammas)
-    inner = [graph.plus(graph.times(product, gamma), kernel.coef0) for gamma in gammas]
-    if name == "sigmoid":
-        return [graph.add("Tanh", values) for values in inner]
-    return [graph.add("Pow", values, graph.constant(float(kernel.degree))) for values in inner]
+    return [graph.plus(graph.times(product, gamma), kernel.coef0) for gamma in gammas]
+
+
+def _sigmoid(graph: Graph, *given: Any) -> list[str]:
+    return [graph.add("Tanh", values) for values in _inner(graph, *given)]
+
+
+def _polynomial(graph: Graph, X: str, centres: np.ndarray, kernel: Any, gammas: Any) -> list[str]:
+    degree = graph.constant(float(kernel.degree))
+    return [graph.add("Pow", inner, degree) for inner in _inner(graph, X, centres, kernel, gammas)]
+
+
+_chi2 = partial(summed_over_features, term="chi2")
+KERNELS: dict[str, Values] = {
+    "rbf": _decay(squared_distances),
+    "laplacian": _decay(partial(summed_over_features, term="absolute")),
+    "chi2": _decay(_chi2),
+    "additive_chi2": _fixed(lambda graph, *given: graph.add("Neg", _chi2(graph, *given))),
+    "linear": _fixed(_linear),
+    "cosine": _fixed(_cosine),
+    "sigmoid": _sigmoid,
+    "poly": _polynomial,
+    "polynomial": _polynomial,
+}
+
+
+def kernel_blocks(graph: Graph, kernel: Any, X: str, centres: np.ndarray, gammas: Any) -> list[str]:
+    """Values of a `fisherkit.core.Kernel` in `KERNELS` with centres (m, d) for every gamma."""
+    return KERNELS[kernel.name](graph, X, centres, kernel, gammas)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from fisherkit.core import KERNELS, Kernel
 from fisherkit.estimators import (
     BayesianFisherClassifier,
     FisherCommitteeClassifier,
@@ -97,7 +98,8 @@ class Recipe:
                 raise RecipeError(f"--max-memory: {error}") from error
             parameters["max_memory"] = max_memory
         parameters["random_state"] = seed
-        search = method in _SEARCHED and kernel not in ("linear", "cosine", "additive_chi2")
+        no_width = kernel in KERNELS and not Kernel(kernel).has_gamma
+        search = method in _SEARCHED and not no_width
         return cls(method, parameters, WIDTH_ROWS if search and n_rows > WIDTH_ROWS else None)
 
     @property

@@ -1,22 +1,20 @@
 """Kernels, and their matrices on the rows of a data set."""
 
-from fisherkit.core.kernels.gram import (
-    KERNELS,
-    LARGEST,
+from fisherkit.core.kernels.distinct import (
     Distinct,
-    Gram,
-    Kernel,
-    feature_moments,
     fingerprints,
+    race,
+    race_seed,
+    repeated_columns,
+)
+from fisherkit.core.kernels.families import KERNELS, Kernel
+from fisherkit.core.kernels.gram import LARGEST, Gram, not_finite, require_squares
+from fisherkit.core.kernels.widths import (
+    feature_moments,
     gamma_of_variance,
     length,
     median_gamma,
-    not_finite,
-    race,
-    race_seed,
     reference_width,
-    repeated_columns,
-    require_squares,
     scale_gamma,
     width_of_moments,
     width_step,
