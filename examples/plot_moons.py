@@ -3,9 +3,9 @@ One fit with nothing set finds its width, its regularisation and its own error
 ==============================================================================
 
 Left: two moons with noise, and the probability that the classifier gives to each place. Right: what
-``fit`` did to get there. It evaluated every point of these curves by exact leave-one-out and took the
-lowest (dot). The leave-one-out error of the pick, from the 200 rows alone, is within 2 points of
-its error on 20,000 new rows.
+``fit`` did to get there. It computed every point of these curves by exact leave-one-out and took
+the lowest (dot). The leave-one-out error of this choice, from the 200 rows alone, is within 2
+points of its error on 20,000 new rows.
 
 :Data: two moons (``sklearn.datasets.make_moons``)
 :Method: ``KernelFisherClassifier``, its defaults

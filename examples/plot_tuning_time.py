@@ -23,7 +23,9 @@ GAMMA = 0.5
 SIZES = (500, 1000, 2000, 4000)
 MODELS = {
     "KernelRidge, one $\\mu$": KernelRidge(kernel="rbf", gamma=GAMMA, alpha=1.0),
-    "KernelFisherClassifier, 25 $\\mu$ compared": KernelFisherClassifier(gamma=GAMMA, random_state=0),
+    "KernelFisherClassifier, 25 $\\mu$ compared": KernelFisherClassifier(
+        gamma=GAMMA, random_state=0
+    ),
 }
 
 

@@ -90,15 +90,7 @@ def cross_val_predict(
     task = clone(estimator)._prepare(X, y)
     gram = task.problem.design.gram
     n = gram.n
-    pairs = validation.fold_pairs(
-        LeaveOneOut() if cv is None else cv,
-        gram.X,
-        y,
-        groups,
-        task.kept,
-        n,
-        classifier=task.rule is not None,
-    )
+    pairs = _pairs(task, cv, y, groups)
     folds = validation.folds_of(pairs, gram.X)
     order = np.concatenate([test for _, test in pairs])
     if len(order) != n or len(np.unique(order)) != n:
@@ -114,6 +106,16 @@ def cross_val_predict(
     if method == "predict" and task.rule is not None:
         return coding.decode(task.classes, joined[:, 0])
     return joined[:, 0] if joined.shape[1] == 1 and task.flat else joined
+
+
+def _pairs(task: Task, cv: CrossValidation, y: ArrayLike, groups: ArrayLike | None) -> Pairs:
+    """The folds of ``cv``, or every row by itself."""
+    gram = task.problem.design.gram
+    splitter = LeaveOneOut() if cv is None else cv
+    classifier = task.rule is not None
+    return validation.fold_pairs(
+        splitter, gram.X, y, groups, task.kept, gram.n, classifier=classifier
+    )
 
 
 @contextmanager
@@ -336,15 +338,7 @@ def learning_curve(
     metric = metric_name(scoring, labels, "learning_curve", pairs=False)
     rows, n = task.problem.design.gram.X, len(labels.values)
     identity = np.arange(n)
-    pairs = validation.fold_pairs(
-        LeaveOneOut() if cv is None else cv,
-        rows,
-        labels.shuffled(identity),
-        groups,
-        task.kept,
-        n,
-        classifier=task.rule is not None,
-    )
+    pairs = _pairs(task, cv, labels.shuffled(identity), groups)
     sizes = validation.train_sizes(train_sizes, len(pairs[0][0]))
     if shuffle:
         rng = check_random_state(random_state)
@@ -461,9 +455,7 @@ def _blocks(
         order = np.arange(n) if i == 0 else _permuted(n, groups, rng)
         new = pairs
         if cv is not None:
-            y = labels.shuffled(order)
-            classifier = task.indicator is not None
-            new = validation.fold_pairs(cv, X, y, groups, task.kept, n, classifier=classifier)
+            new = _pairs(task, cv, labels.shuffled(order), groups)
         if block and (len(block) == size or not _same_pairs(pairs, new)):
             yield np.stack(block), None if pairs is None else validation.folds_of(pairs, X)
             block = []

@@ -5,11 +5,13 @@ from sklearn.utils import check_random_state
 
 from fisherkit.interfaces import Seed
 
+Draw = tuple[np.ndarray, np.ndarray]
+
 # mean of Breiman's twonorm and ringnorm, one entry per feature
 _BREIMAN_SHIFT = 2 / np.sqrt(20)
 
 
-def make_torus(n_samples: int = 400, *, random_state: Seed = None) -> tuple[np.ndarray, np.ndarray]:
+def make_torus(n_samples: int = 400, *, random_state: Seed = None) -> Draw:
     """Draw a round blob inside an annulus, the synthetic problem of Saadi et al. (2007), section 4.
 
     A quarter of the rows, ``n_samples // 4``, are bivariate standard normal; the others have
@@ -44,9 +46,7 @@ def make_torus(n_samples: int = 400, *, random_state: Seed = None) -> tuple[np.n
     return np.where(y[:, None] == 1, blob, annulus), y
 
 
-def make_ringnorm(
-    n_samples: int = 400, *, random_state: Seed = None
-) -> tuple[np.ndarray, np.ndarray]:
+def make_ringnorm(n_samples: int = 400, *, random_state: Seed = None) -> Draw:
     """Draw a wide Gaussian around a narrow one in 20 dimensions, the ringnorm of Breiman (1996).
 
     The classes are equally likely: label 1 is N(0, 4 I), label 0 is N((a, ..., a), I) with
@@ -78,9 +78,7 @@ def make_ringnorm(
     return np.where(y[:, None] == 1, 2 * noise, noise + _BREIMAN_SHIFT), y
 
 
-def make_twonorm(
-    n_samples: int = 400, *, random_state: Seed = None
-) -> tuple[np.ndarray, np.ndarray]:
+def make_twonorm(n_samples: int = 400, *, random_state: Seed = None) -> Draw:
     """Draw two spherical Gaussians in 20 dimensions, the twonorm of Breiman (1996).
 
     The classes are equally likely: label 1 is N((a, ..., a), I), label 0 is N((-a, ..., -a), I)
@@ -112,9 +110,7 @@ def make_twonorm(
     return noise + _BREIMAN_SHIFT * (2 * y[:, None] - 1), y
 
 
-def make_waveform(
-    n_samples: int = 400, *, random_state: Seed = None
-) -> tuple[np.ndarray, np.ndarray]:
+def make_waveform(n_samples: int = 400, *, random_state: Seed = None) -> Draw:
     """Draw noisy mixtures of two of three triangular waves, as Breiman et al. (1984, 2.6.2).
 
     With t = 1, ..., 21 and triangles of height 6 and half-width 6 that peak at t = 7, 15 and 11,
@@ -155,9 +151,7 @@ def make_waveform(
     return u * waves[y, 0] + (1 - u) * waves[y, 1] + noise, y
 
 
-def make_spiral(
-    n_samples: int = 194, *, noise: float = 0.0, random_state: Seed = None
-) -> tuple[np.ndarray, np.ndarray]:
+def make_spiral(n_samples: int = 194, *, noise: float = 0.0, random_state: Seed = None) -> Draw:
     """Lay out two intertwined spirals of three turns, as Peña Centeno and Lawrence (2006).
 
     Points t = 0, ..., 96 (or as many in between as asked for) of label 1 have the angle
@@ -174,9 +168,8 @@ def make_spiral(
 
     Returns
     -------
-    X : ndarray of shape (n_samples, 2)
-    y : ndarray of shape (n_samples,)
-        0 or 1, in random order.
+    X, y : ndarray of shape (n_samples, 2) and (n_samples,)
+        The labels are 0 and 1, in random order.
 
     Examples
     --------
@@ -195,9 +188,7 @@ def make_spiral(
     return X + noise * rng.normal(size=X.shape), y
 
 
-def make_overlap(
-    n_samples: int = 100, *, random_state: Seed = None
-) -> tuple[np.ndarray, np.ndarray]:
+def make_overlap(n_samples: int = 100, *, random_state: Seed = None) -> Draw:
     """Draw two Gaussians that overlap: the same covariance, means 2 apart on the second axis.
 
     A problem of Peña Centeno and Lawrence (2006). Both classes have the covariance
@@ -212,9 +203,8 @@ def make_overlap(
 
     Returns
     -------
-    X : ndarray of shape (n_samples, 2)
-    y : ndarray of shape (n_samples,)
-        0 or 1.
+    X, y : ndarray of shape (n_samples, 2) and (n_samples,)
+        The labels are 0 and 1, in random order.
 
     Examples
     --------
@@ -230,7 +220,7 @@ def make_overlap(
     return X, y
 
 
-def make_bumpy(n_samples: int = 100, *, random_state: Seed = None) -> tuple[np.ndarray, np.ndarray]:
+def make_bumpy(n_samples: int = 100, *, random_state: Seed = None) -> Draw:
     """Draw two centred Gaussians that cross: no line separates them.
 
     A problem of Peña Centeno and Lawrence (2006). Label 1 has the standard deviations (2, 0.4),
@@ -245,9 +235,8 @@ def make_bumpy(n_samples: int = 100, *, random_state: Seed = None) -> tuple[np.n
 
     Returns
     -------
-    X : ndarray of shape (n_samples, 2)
-    y : ndarray of shape (n_samples,)
-        0 or 1.
+    X, y : ndarray of shape (n_samples, 2) and (n_samples,)
+        The labels are 0 and 1, in random order.
 
     Examples
     --------
@@ -264,7 +253,7 @@ def make_bumpy(n_samples: int = 100, *, random_state: Seed = None) -> tuple[np.n
 
 def make_relevance(
     n_samples: int = 100, *, n_irrelevant: int = 1, random_state: Seed = None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Draw:
     """Draw one feature that tells the labels apart, and others that do not.
 
     A problem of Peña Centeno and Lawrence (2006). The first feature is N(1.5, 0.25) for label 1
@@ -281,9 +270,8 @@ def make_relevance(
 
     Returns
     -------
-    X : ndarray of shape (n_samples, 1 + n_irrelevant)
-    y : ndarray of shape (n_samples,)
-        0 or 1.
+    X, y : ndarray of shape (n_samples, 1 + n_irrelevant) and (n_samples,)
+        The labels are 0 and 1, in random order.
 
     Examples
     --------

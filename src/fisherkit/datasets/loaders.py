@@ -151,16 +151,11 @@ def load_uci(name: str, *, return_X_y: bool = False) -> Bunch | tuple[np.ndarray
 
     Raises
     ------
-    ValueError
-        For an unknown name, or if the public source holds other rows than expected.
-    FileNotFoundError
-        If ``FISHERKIT_DATA`` names no folder, or has no such file and the public source cannot be
-        reached.
+    ValueError, FileNotFoundError
+        As `load_ida` does.
 
     Examples
     --------
-    Run in the tests where ``FISHERKIT_DATA`` names a folder with the data.
-
     >>> from fisherkit.datasets import load_uci
     >>> X, y = load_uci("sonar", return_X_y=True)
     >>> X.shape

@@ -1,4 +1,7 @@
-"""Pictures of fitted models, in scikit-learn's Display convention. Needs matplotlib."""
+"""Pictures of fitted models, in scikit-learn's Display convention. Needs matplotlib.
+
+A display that has been drawn has its matplotlib axes in ``ax_`` and its figure in ``figure_``.
+"""
 
 from fisherkit.plots.displays import (
     CommitteeDisplay,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+Ax: TypeAlias = "Axes | None"
+
 
 class Display:
-    """A picture on one pair of axes; what a class draws there is in its ``_draw``."""
+    """A picture on ``ax_``, in the matplotlib figure ``figure_``; `_draw` says what it shows."""
 
     ax_: Axes
     figure_: Figure | SubFigure
 
-    def plot(self, *, ax: Axes | None = None) -> Self:
+    def plot(self, *, ax: Ax = None) -> Self:
         """Draw on ``ax``, or on a new figure."""
         self._draw(self._axes(ax))
         return self
@@ -29,7 +31,7 @@ class Display:
     def _draw(self, ax: Axes) -> None:
         raise NotImplementedError
 
-    def _axes(self, ax: Axes | None, height: float = 4.5) -> Axes:
+    def _axes(self, ax: Ax, height: float = 4.5) -> Axes:
         """``ax``, or that of a new figure."""
         if ax is None:
             import matplotlib.pyplot as plt

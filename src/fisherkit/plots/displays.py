@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from fisherkit.core import arrays
 from fisherkit.inspection import size_curve, width_curves
-from fisherkit.plots.base import Display, fitted
+from fisherkit.plots.base import Ax, Display, fitted
 from fisherkit.tuning import Selection
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ class RegularizationPathDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
     lines_ : list of matplotlib Line2D
         One for each kernel width, widest first.
 
@@ -61,7 +60,7 @@ class RegularizationPathDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, *, ax: Axes | None = None
+        cls, estimator: BaseEstimator, *, ax: Ax = None
     ) -> RegularizationPathDisplay:
         """Draw the search of a fitted estimator, or of the last step of a pipeline."""
         model = fitted(estimator)
@@ -119,10 +118,6 @@ class SparsityPathDisplay(Display):
     growth : ndarray or None
         ``growth_`` of a forward selection.
 
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-
     Examples
     --------
     >>> from fisherkit import ForwardFisherClassifier
@@ -140,9 +135,7 @@ class SparsityPathDisplay(Display):
     growth: np.ndarray | None = None
 
     @classmethod
-    def from_estimator(
-        cls, estimator: BaseEstimator, *, ax: Axes | None = None
-    ) -> SparsityPathDisplay:
+    def from_estimator(cls, estimator: BaseEstimator, *, ax: Ax = None) -> SparsityPathDisplay:
         """Draw the path of a fitted sparse classifier, or of the last step of a pipeline."""
         model = fitted(estimator)
         if not hasattr(model, "n_terms_"):
@@ -189,10 +182,6 @@ class RelevanceDisplay(Display):
     names : sequence of str
         One for each feature.
 
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-
     Examples
     --------
     >>> from fisherkit import BayesianFisherClassifier
@@ -210,7 +199,7 @@ class RelevanceDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, *, max_features: int = 20, ax: Axes | None = None
+        cls, estimator: BaseEstimator, *, max_features: int = 20, ax: Ax = None
     ) -> RelevanceDisplay:
         """Draw the relevances of a fitted estimator, or of the last step of a pipeline.
 
@@ -229,7 +218,7 @@ class RelevanceDisplay(Display):
             names = [f"x{j}" for j in range(len(relevance))]
         return cls(arrays.to_numpy(relevance), names).plot(max_features=max_features, ax=ax)
 
-    def plot(self, *, max_features: int = 20, ax: Axes | None = None) -> RelevanceDisplay:
+    def plot(self, *, max_features: int = 20, ax: Ax = None) -> RelevanceDisplay:
         """Draw the ``max_features`` most relevant features on ``ax``, or on a new figure."""
         order = np.argsort(-self.relevance, kind="stable")[:max_features][::-1]
         values = self.relevance[order]
@@ -266,10 +255,6 @@ class ProjectionDisplay(Display):
     classes : sequence
         In the order in which they are drawn.
 
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -288,7 +273,7 @@ class ProjectionDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, ax: Axes | None = None
+        cls, estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, ax: Ax = None
     ) -> ProjectionDisplay:
         """Project X with a fitted classifier (or pipeline), and draw.
 
@@ -315,7 +300,7 @@ class ProjectionDisplay(Display):
         projections: ArrayLike,
         *,
         classes: ArrayLike | None = None,
-        ax: Axes | None = None,
+        ax: Ax = None,
     ) -> ProjectionDisplay:
         """Draw ``projections`` (n,) or (n, n_axes) of rows labelled y."""
         labels, values = arrays.to_numpy(y), arrays.to_numpy(projections)
@@ -378,12 +363,12 @@ class CommitteeDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, *, ax: Axes | Sequence[Axes] | None = None
+        cls, estimator: BaseEstimator, *, ax: Ax | Sequence[Axes] = None
     ) -> CommitteeDisplay:
         """Draw the members of a fitted committee, or of the last step of a pipeline."""
         return cls(fitted(estimator).members_).plot(ax=ax)
 
-    def plot(self, *, ax: Axes | Sequence[Axes] | None = None) -> CommitteeDisplay:
+    def plot(self, *, ax: Ax | Sequence[Axes] = None) -> CommitteeDisplay:
         """Draw on the array of axes ``ax``, one for each kernel, or on a new figure."""
         import matplotlib.pyplot as plt
 

@@ -13,15 +13,26 @@ from sklearn.pipeline import Pipeline
 from fisherkit.core import arrays
 from fisherkit.inspection import audit
 from fisherkit.model_selection import learning_curve, permutation_test_score
-from fisherkit.plots.base import Display
+from fisherkit.plots.base import Ax, Display
 
 if TYPE_CHECKING:
+    from typing import Self
+
     import pandas as pd
     from matplotlib.axes import Axes
 
 
+class _ComputedDisplay(Display):
+    """A picture of results that a function computes."""
+
+    @classmethod
+    def from_predictions(cls, *results: Any, ax: Ax = None, **options: Any) -> Self:
+        """Draw results that have been computed: the parameters of the class."""
+        return cls(*results, **options).plot(ax=ax)
+
+
 @dataclass(eq=False, repr=False)
-class PermutationDisplay(Display):
+class PermutationDisplay(_ComputedDisplay):
     """The scores of permuted labels, and the score of the true ones beside them.
 
     Parameters
@@ -31,10 +42,6 @@ class PermutationDisplay(Display):
     pvalue : float
         As `fisherkit.model_selection.permutation_test_score` returns them.
     name : str, default="score"
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
 
     Examples
     --------
@@ -55,30 +62,11 @@ class PermutationDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        ax: Axes | None = None,
-        **options: Any,
+        cls, estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, ax: Ax = None, **options: Any
     ) -> PermutationDisplay:
         """Run the test with the ``options`` of `permutation_test_score`, and draw it."""
         score, permuted, pvalue = permutation_test_score(estimator, X, y, **options)
         return cls(score, permuted, pvalue, options.get("scoring") or "score").plot(ax=ax)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        score: float,
-        permutation_scores: np.ndarray,
-        pvalue: float,
-        *,
-        name: str = "score",
-        ax: Axes | None = None,
-    ) -> PermutationDisplay:
-        """Draw the results of a test that has been run."""
-        return cls(score, permutation_scores, pvalue, name).plot(ax=ax)
 
     def _draw(self, ax: Axes) -> None:
         ax.hist(self.permutation_scores, bins=30, color="tab:blue", alpha=0.5, label="permuted")
@@ -99,10 +87,6 @@ class SetDisplay(Display):
         Share of the rows of a class whose set holds their label; mean number of labels in it.
     classes : sequence
     confidence : float
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
 
     Examples
     --------
@@ -129,7 +113,7 @@ class SetDisplay(Display):
         y: ArrayLike,
         *,
         confidence: float = 0.9,
-        ax: Axes | None = None,
+        ax: Ax = None,
         **options: Any,
     ) -> SetDisplay:
         """Draw the sets of a fitted classifier, or of the last step of a fitted pipeline.
@@ -149,7 +133,7 @@ class SetDisplay(Display):
         classes: ArrayLike,
         *,
         confidence: float = 0.9,
-        ax: Axes | None = None,
+        ax: Ax = None,
     ) -> SetDisplay:
         """Draw ``sets`` (n, n_classes) of rows labelled y."""
         labels, sets = arrays.to_numpy(y), arrays.to_numpy(sets)
@@ -178,17 +162,13 @@ class SetDisplay(Display):
 
 
 @dataclass(eq=False, repr=False)
-class AuditDisplay(Display):
+class AuditDisplay(_ComputedDisplay):
     """Every row by the probability of its label and its influence; doubted rows in red.
 
     Parameters
     ----------
     table : pandas.DataFrame
         Of `fisherkit.audit`.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
 
     Examples
     --------
@@ -205,23 +185,12 @@ class AuditDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        ax: Axes | None = None,
-        **options: Any,
+        cls, estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, ax: Ax = None, **options: Any
     ) -> AuditDisplay:
         """Audit with the ``options`` of `fisherkit.audit`, and draw the table."""
         return cls(audit(estimator, X, y, **options)).plot(ax=ax)
 
-    @classmethod
-    def from_predictions(cls, table: pd.DataFrame, *, ax: Axes | None = None) -> AuditDisplay:
-        """Draw the table of an audit."""
-        return cls(table).plot(ax=ax)
-
-    def plot(self, *, n_names: int = 5, ax: Axes | None = None) -> AuditDisplay:
+    def plot(self, *, n_names: int = 5, ax: Ax = None) -> AuditDisplay:
         """Draw on ``ax``, or on a new figure, and name the ``n_names`` most doubted rows."""
         ax = self._axes(ax)
         doubted = (self.table.label != self.table.suggested).to_numpy()
@@ -243,7 +212,7 @@ class AuditDisplay(Display):
 
 
 @dataclass(eq=False, repr=False)
-class LearningCurveDisplay(Display):
+class LearningCurveDisplay(_ComputedDisplay):
     """Training and test scores against the number of training rows, with a standard error.
 
     Parameters
@@ -252,10 +221,6 @@ class LearningCurveDisplay(Display):
     train_scores, test_scores : (n_sizes, n_folds)
         As `fisherkit.model_selection.learning_curve` returns them.
     name : str, default="score"
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
 
     Examples
     --------
@@ -276,30 +241,11 @@ class LearningCurveDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        ax: Axes | None = None,
-        **options: Any,
+        cls, estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, ax: Ax = None, **options: Any
     ) -> LearningCurveDisplay:
         """Compute the curve with the ``options`` of `learning_curve`, and draw it."""
         sizes, train, test = learning_curve(estimator, X, y, **options)
         return cls(sizes, train, test, options.get("scoring") or "score").plot(ax=ax)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        train_sizes: np.ndarray,
-        train_scores: np.ndarray,
-        test_scores: np.ndarray,
-        *,
-        name: str = "score",
-        ax: Axes | None = None,
-    ) -> LearningCurveDisplay:
-        """Draw a curve that has been computed."""
-        return cls(train_sizes, train_scores, test_scores, name).plot(ax=ax)
 
     def _draw(self, ax: Axes) -> None:
         for scores, colour, label in (

@@ -171,25 +171,21 @@ def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> Section
     return section(
         "Each class against the others",
         f"Curves{few} from left-out probabilities at the chosen settings.",
-        {
-            "type": "lines",
-            "title": "ROC: false alarms against hits",
-            "series": roc,
-            "x": {"label": "false alarms (share of the other classes)", "percent": True},
-            "y": {"label": "hits (share of the class found)", "percent": True},
-            "square": True,
-            "diagonal": True,
-            "note": "The closer to the upper left corner, the better.",
-        },
-        {
-            "type": "lines",
-            "title": "Precision and recall",
-            "series": pr,
-            "x": {"label": "recall (share of the class found)", "percent": True},
-            "y": {"label": "precision (answers that are right)", "percent": True},
-            "square": True,
-            "note": "The closer to the upper right corner, the better.",
-        },
+        _curves(
+            "ROC: false alarms against hits",
+            roc,
+            x="false alarms (share of the other classes)",
+            y="hits (share of the class found)",
+            note="The closer to the upper left corner, the better.",
+        )
+        | {"diagonal": True},
+        _curves(
+            "Precision and recall",
+            pr,
+            x="recall (share of the class found)",
+            y="precision (answers that are right)",
+            note="The closer to the upper right corner, the better.",
+        ),
         {
             "type": "reliability",
             "title": "Reliability: can the probabilities be trusted?",
@@ -200,3 +196,16 @@ def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> Section
             "of cases. Bars are 95 % intervals.",
         },
     )
+
+
+def _curves(title: str, series: list[Block], *, x: str, y: str, note: str) -> Block:
+    """A square figure of shares, one curve for each class."""
+    return {
+        "type": "lines",
+        "title": title,
+        "series": series,
+        "x": {"label": x, "percent": True},
+        "y": {"label": y, "percent": True},
+        "square": True,
+        "note": note,
+    }
