@@ -59,3 +59,9 @@ def printable(words: object, *, lines: bool = False) -> str:
         else character.encode("unicode_escape", "surrogatepass").decode("ascii")
         for character in str(words)
     )
+
+
+def percent(rate: float) -> str:
+    """A share in percent, with a decimal; two digits where it is small."""
+    digits = ".1f" if rate >= 0.01 or rate == 0 else ".2g"
+    return f"{100 * rate:{digits}}\N{NO-BREAK SPACE}%"

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 
 import numpy as np
 import oracles
@@ -21,9 +22,10 @@ from fisherkit.inspection.left_out import left_out_path
 from fisherkit.inspection.streamed import streamed_path
 from fisherkit.tables import reading
 from fisherkit.tables.reading import open_table, read_table
-from fisherkit.training import methods, out_of_core
+from fisherkit.training import out_of_core, recipes
 from fisherkit.training.fitting import opened, train
 from fisherkit.training.intake import read_data
+from fisherkit.training.methods import METHODS
 from fisherkit.training.out_of_core import fit_table, map_data, workspace
 
 ROWS = 300
@@ -36,9 +38,9 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(reading, "_PART_CELLS", 200)
     monkeypatch.setattr(reading, "_PART_ROWS", (16, 1 << 16))
     monkeypatch.setattr(frames, "_CELLS", 500)
-    monkeypatch.setattr(methods, "_EXACT_ROWS", 50)
-    monkeypatch.setattr(methods, "WIDTH_ROWS", 150)
-    monkeypatch.setitem(methods._CENTRES, "fisher", 100)
+    monkeypatch.setattr(recipes, "_EXACT_ROWS", 50)
+    monkeypatch.setattr(recipes, "WIDTH_ROWS", 150)
+    monkeypatch.setitem(METHODS, "fisher", replace(METHODS["fisher"], centres=100))
 
 
 @pytest.fixture

@@ -1,14 +1,17 @@
 """From a table to a model: columns, errors held out, and the code that does the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from people import people, rerun
 
 from fisherkit.columns.frames import TableError
-from fisherkit.training import fitting, methods, train
+from fisherkit.training import fitting, recipes, train
 from fisherkit.training.intake import Data, example, read_data
-from fisherkit.training.methods import METHODS, Recipe, RecipeError
+from fisherkit.training.methods import METHODS, RecipeError
+from fisherkit.training.recipes import Recipe
 
 
 @pytest.fixture
@@ -44,9 +47,9 @@ def test_the_code_of_the_embedded_example():
 
 @pytest.mark.parametrize("method", ["fisher", "sparse", "forward", "bayes", "committee"])
 def test_many_rows_have_centres_and_a_width_from_a_part_of_them(saved, monkeypatch, method):
-    monkeypatch.setattr(methods, "_EXACT_ROWS", 50)
-    monkeypatch.setattr(methods, "WIDTH_ROWS", 80)
-    monkeypatch.setattr(methods, "_CENTRES", dict.fromkeys(METHODS, 20))
+    monkeypatch.setattr(recipes, "_EXACT_ROWS", 50)
+    monkeypatch.setattr(recipes, "WIDTH_ROWS", 80)
+    monkeypatch.setitem(METHODS, method, replace(METHODS[method], centres=20))
     done = train(read_data(saved(people()), "label"), method, held_out="split")
     assert done.held_out.how == "20 % of the rows, set aside" and len(done.held_out.y) == 24
     assert "=20" in done.code

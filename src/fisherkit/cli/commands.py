@@ -152,8 +152,9 @@ def fit(
     with _failing():
         _check_outputs((data, test), model, report)
         from fisherkit.cli import console
-        from fisherkit.training import fitting, saved
+        from fisherkit.training import fitting, method_named, saved
 
+        method_named(method)
         if data is None and (target or test or drop or keep or text):
             raise typer.BadParameter("--target, --test, --drop, --keep and --text need a file.")
         if data is None and out_of_core:

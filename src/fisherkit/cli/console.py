@@ -30,11 +30,11 @@ from scipy.stats import binomtest
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import log_loss
 
-from fisherkit.core import length, progress
+from fisherkit.core import progress
 from fisherkit.interfaces import Json
 from fisherkit.tables import Column
 from fisherkit.terminal import counted, printable, spent
-from fisherkit.training import STAGES, Training
+from fisherkit.training import STAGES, Training, method_named
 
 _CONFIDENCE = 0.95
 _SHOWN = 50  # columns
@@ -85,48 +85,13 @@ def describe(training: Training) -> Summary:
         "classes": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "method": training.method,
         "classifier": type(model).__name__,
-        "chosen": _chosen(training.method, model),
+        "chosen": method_named(training.method).chosen(model),
         "error_after_selection": _after_selection(model, y),
         "held_out": _held_out(training, classes),
         "error_of_the_largest_class": 1 - int(counts.max()) / len(y),
         "notes": list(training.notes),
         "seconds": round(training.seconds, 3),
     }
-
-
-def _chosen(method: str, model: ClassifierMixin) -> dict[str, Json]:
-    """What the method chose, by the names of NOTATION.md."""
-    if method == "committee":
-        return {
-            "kernels": list(model.kernels),
-            "members": len(model.members_),
-            "effective_members": float(model.effective_members_),
-            "status": model.status_.value,
-        }
-    chosen: dict[str, Json] = {"kernel": model.kernel}
-    if method == "bayes":
-        return chosen | {
-            "length_scale": float(model.length_scale_),
-            "noise_precision": float(model.noise_precision_),
-            "log_evidence": float(model.log_evidence_),
-            "status": model.status_.value,
-        }
-    if model.gamma_ is not None:
-        chosen["gamma"] = float(model.gamma_)
-        chosen["width"] = length(model._fitted_kernel, model.gamma_)
-    if method == "fisher":
-        selection = model.selection_
-        return chosen | {
-            "mu": float(selection.mu),
-            "relative_mu": float(selection.mu / selection.unit),
-            "rank": int(selection.rank),
-            "decomposition": selection.method,
-            "settings_compared": len(selection.path),
-            "status": selection.status.value,
-        }
-    if method == "sparse":
-        chosen["rho"] = model.rho_
-    return chosen | {"kernels_kept": int(model.n_terms_), "settings_compared": len(model.path_)}
 
 
 def _after_selection(model: ClassifierMixin, y: np.ndarray) -> ErrorRate:

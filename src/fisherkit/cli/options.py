@@ -5,14 +5,23 @@ from typing import Annotated, Literal
 
 import typer
 
+
+def _methods() -> list[str]:
+    """Names of the methods, for completion."""
+    from fisherkit.training import METHODS
+
+    return list(METHODS)
+
+
 Kernel = Annotated[
     Literal["rbf", "laplacian", "polynomial", "linear"] | None,
     typer.Option(metavar="NAME", help="rbf, laplacian, polynomial or linear."),
 ]
 Method = Annotated[
-    Literal["fisher", "committee", "sparse", "forward", "bayes"],
+    str,
     typer.Option(
         metavar="NAME",
+        autocompletion=_methods,
         help="fisher: one tuned discriminant; committee: many, weighted; sparse, forward: few "
         "kernels, small and fast; bayes: tuned by evidence.",
     ),

@@ -11,7 +11,11 @@ from fisherkit.training.fitting import STAGES as STAGES
 from fisherkit.training.fitting import Training as Training
 from fisherkit.training.fitting import doubtful, train
 from fisherkit.training.intake import example, read_data
+from fisherkit.training.methods import METHODS as METHODS
+from fisherkit.training.methods import Method as Method
 from fisherkit.training.methods import RecipeError as RecipeError
+from fisherkit.training.methods import method_named as method_named
+from fisherkit.training.methods import register as register
 from fisherkit.training.prediction import about_sets as about_sets
 from fisherkit.training.prediction import has_sets as has_sets
 from fisherkit.training.saved import NO_TABLE as NO_TABLE

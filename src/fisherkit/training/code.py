@@ -6,7 +6,7 @@ import pprint
 from collections.abc import Sequence
 
 from fisherkit.columns import MOST_NAMES, ColumnOptions
-from fisherkit.training.methods import Recipe
+from fisherkit.training.recipes import Recipe
 
 READ_EXAMPLE = """\
 bunch = load_breast_cancer(as_frame=True)

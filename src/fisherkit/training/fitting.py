@@ -30,8 +30,8 @@ from fisherkit.tables import Column, TableFile, match, open_table
 from fisherkit.terminal import counted
 from fisherkit.training import code
 from fisherkit.training.intake import Data, example, read_data
-from fisherkit.training.methods import Recipe, part_of
 from fisherkit.training.out_of_core import BUDGET, Prepared, map_data, workspace
+from fisherkit.training.recipes import Recipe, part_of
 
 __all__ = ["doubtful", "example", "read_data", "train"]
 

@@ -1,18 +1,18 @@
-"""Which classifier, with which parameters, ``fisherkit fit`` uses for a table of a given size.
+"""The methods of ``fisherkit fit``: one entry for each, with all that the command knows of it.
 
-Up to 1,000 rows every row is in the kernel. Beyond, the model has some hundred centres; beyond
-3,000 rows the kernel width is chosen on a part of the rows first, and the rest on all of them.
+A new method is a classifier, registered for model files (`fisherkit.stored`), and an entry here,
+or from outside `register(Method(...))`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
-from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.base import ClassifierMixin
 
-from fisherkit.core import KERNELS, Kernel
+from fisherkit.core import Kernel, length
 from fisherkit.estimators import (
     BayesianFisherClassifier,
     FisherCommitteeClassifier,
@@ -20,131 +20,303 @@ from fisherkit.estimators import (
     KernelFisherClassifier,
     SparseFisherClassifier,
 )
-from fisherkit.rows import memory_budget, read_rows
+from fisherkit.interfaces import Json
+from fisherkit.terminal import counted, percent
 
-CLASSIFIERS = {
-    "fisher": KernelFisherClassifier,
-    "committee": FisherCommitteeClassifier,
-    "sparse": SparseFisherClassifier,
-    "forward": ForwardFisherClassifier,
-    "bayes": BayesianFisherClassifier,
+Parameters = dict[str, object]
+Chosen = dict[str, Json]
+Fact = tuple[str, str]
+
+CRITERIA = {
+    "press": "squared error (PRESS)",
+    "log_loss": "log-loss",
+    "error": "error rate",
+    "smoothed_error": "smoothed error rate",
 }
-METHODS = tuple(CLASSIFIERS)
-
-IN_BLOCKS = ("fisher", "committee")  # methods that can read their rows in blocks
-
-_EXACT_ROWS = 1000
-WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
-_CENTRES = {"fisher": 500, "committee": 300, "sparse": 300, "forward": 300, "bayes": 300}
-_CENTRES_PARAMETER = {"sparse": "n_candidates", "forward": "n_candidates", "bayes": "n_inducing"}
-_SEARCHED = ("fisher", "sparse", "forward")  # methods that search for one width
+_KERNEL_FISHER = (
+    "K. Saadi, N. L. C. Talbot and G. C. Cawley. Optimally regularised kernel Fisher "
+    "discriminant classification. Neural Networks 20(7):832-841, 2007.",
+    "G. C. Cawley and N. L. C. Talbot. Efficient cross-validation of kernel Fisher "
+    "discriminant classifiers. ESANN, 241-246, 2003.",
+)
+_SPARSE = (
+    "R. F. Harrison and K. Pasupa. A simple iterative algorithm for parsimonious binary kernel "
+    "Fisher discrimination. Pattern Analysis and Applications 13(1):15-22, 2010."
+)
+_FORWARD = (
+    "X. Hong, S. Chen and C. J. Harris. Fast kernel classifier construction using orthogonal "
+    "forward selection to minimise leave-one-out misclassification rate. ICIC, LNCS "
+    "4113:106-114, 2006."
+)
+_BAYES = (
+    "T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation "
+    "coefficients for non-linear discriminant analysis. Journal of Machine Learning Research "
+    "7:455-491, 2006."
+)
 
 
 class RecipeError(ValueError):
     """Options that do not go together."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A classifier that is yet to be built: its method and the parameters that are not defaults.
+def kernel_and_width(model: ClassifierMixin) -> Chosen:
+    """The kernel and, where it has one, its coefficient gamma with the width that this means."""
+    kernel, gamma = model.kernel, getattr(model, "gamma_", None)
+    if gamma is None:
+        return {"kernel": kernel}
+    return {"kernel": kernel, "gamma": float(gamma), "width": length(Kernel(kernel), gamma)}
 
-    With ``width_rows`` the width is first chosen on that many rows.
+
+def by_threshold() -> Parameters:
+    return {"threshold": "balanced"}
+
+
+def nothing_more(model: ClassifierMixin) -> list[Fact]:
+    return []
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to train a classifier.
+
+    Attributes
+    ----------
+    name : str
+        As the command and model files know it.
+    estimator : type
+        The classifier. Its fitted objects have ``loo_decision_`` or ``cv_decision_`` and
+        ``calibration_``, from which the report judges left-out rows.
+    title : str
+        What the report calls it.
+    papers : tuple of str
+        What the report asks its readers to cite.
+    centres : int
+        Number of centres on more rows than all can be centres.
+    centres_parameter : str
+        The parameter of the classifier that takes this number.
+    basis : str or None
+        The parameter ``basis`` that goes with it, if there is one.
+    kernel : callable
+        The parameters that ask for a kernel of a given name.
+    kernels : tuple of str or None
+        The kernels that the method has; ``None`` for all.
+    balanced : dict or None
+        The parameters that make classes count alike; ``None`` where there are none.
+    penalties : bool
+        Whether there is a ``penalty`` to choose.
+    in_blocks : bool
+        Whether the rows may be read in blocks, with the parameter ``max_memory``.
+    one_width : bool
+        Whether fits search for one width, ``gamma_``, which a part of many rows can find.
+    search : {"mu", "size", "members", "evidence"} or None
+        What the settings compared differ in, which the report draws: "mu" has ``selection_``,
+        "size" ``path_`` and ``n_terms_``, "members" ``members_``.
+    influence : bool
+        Whether one regression on codes is behind the model, so that the influence of single rows
+        can be computed.
+    chosen : callable
+        Names and values of what was chosen, for the summary that the command prints.
+    facts : callable
+        Names and words of what was chosen, for the report, beside the kernel and its width.
     """
 
-    method: str
-    parameters: dict[str, Any]
-    width_rows: int | None = None
-
-    @classmethod
-    def of(
-        cls,
-        method: str,
-        n_rows: int,
-        *,
-        kernel: str | None = None,
-        penalty: str | None = None,
-        balanced: bool = False,
-        centres: int | None = None,
-        max_memory: str | None = None,
-        seed: int = 0,
-    ) -> Recipe:
-        """The recipe for so many training rows; ``None`` leaves a choice to the recipe."""
-        parameters: dict[str, Any] = {}
-        if kernel is not None:
-            parameters.update(_kernel(method, kernel))
-        if penalty is not None:
-            if method not in ("fisher", "committee"):
-                raise RecipeError(f"method {method} has no penalty to choose.")
-            parameters["penalty"] = penalty
-        if balanced:
-            parameters.update(_balance(method))
-        m = centres
-        if m is None and n_rows > _EXACT_ROWS:
-            m = _CENTRES[method]
-        if m is not None and m < n_rows:
-            name = _CENTRES_PARAMETER.get(method, "n_components")
-            parameters[name] = m
-            if method != "bayes":
-                parameters["basis"] = "random"
-        if max_memory is not None:
-            if method not in IN_BLOCKS:
-                raise RecipeError(
-                    f"method {method} needs all rows at once; --out-of-core and --max-memory are "
-                    f"for {', '.join(IN_BLOCKS)}."
-                )
-            try:
-                memory_budget(max_memory, np.empty(0))
-            except ValueError as error:
-                raise RecipeError(f"--max-memory: {error}") from error
-            parameters["max_memory"] = max_memory
-        parameters["random_state"] = seed
-        no_width = kernel in KERNELS and not Kernel(kernel).has_gamma
-        search = method in _SEARCHED and not no_width
-        return cls(method, parameters, WIDTH_ROWS if search and n_rows > WIDTH_ROWS else None)
+    name: str
+    estimator: type[ClassifierMixin]
+    title: str
+    papers: tuple[str, ...] = ()
+    centres: int = 300
+    centres_parameter: str = "n_components"
+    basis: str | None = "random"
+    kernel: Callable[[str], Parameters] = lambda name: {"kernel": name}
+    kernels: tuple[str, ...] | None = None
+    balanced: Parameters | None = field(default_factory=by_threshold)
+    penalties: bool = False
+    in_blocks: bool = False
+    one_width: bool = True
+    search: str | None = None
+    influence: bool = False
+    chosen: Callable[[ClassifierMixin], Chosen] = kernel_and_width
+    facts: Callable[[ClassifierMixin], list[Fact]] = nothing_more
 
     @property
-    def name(self) -> str:
-        """Name of the class."""
-        return CLASSIFIERS[self.method].__name__
-
-    @property
-    def code(self) -> str:
-        """Python that builds the classifier."""
-        arguments = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
-        return f"{self.name}({arguments})"
-
-    def build(self) -> Any:
-        return CLASSIFIERS[self.method](**self.parameters)
-
-    def settled(self, X: Any, y: np.ndarray) -> Recipe:
-        """The recipe with the width found on a part of the rows, where that is called for."""
-        if self.width_rows is None or len(X) <= self.width_rows:
-            return replace(self, width_rows=None)
-        rows = part_of(y, self.width_rows, self.parameters["random_state"])
-        gamma = self.build().fit(read_rows(X, rows), y[rows]).gamma_
-        return Recipe(self.method, {"gamma": float(gamma), **self.parameters})
+    def sets(self) -> bool:
+        """Whether the classifier has label sets."""
+        return hasattr(self.estimator, "predict_set")
 
 
-def part_of(y: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """``size`` rows with every class in proportion, in order; (size,)."""
-    _, counts = np.unique(y, return_counts=True)
-    if counts.min() < 2:  # too rare for proportions
-        return np.sort(np.random.RandomState(seed).choice(len(y), size, replace=False))
-    split = StratifiedShuffleSplit(1, train_size=size, random_state=seed)
-    return np.sort(next(split.split(np.zeros(len(y)), y))[0])
+METHODS: dict[str, Method] = {}
 
 
-def _kernel(method: str, kernel: str) -> dict[str, Any]:
-    if method == "committee":
-        return {"kernels": (kernel,)}
-    if method == "bayes" and kernel not in ("rbf", "linear"):
-        raise RecipeError(f"method bayes has the kernels rbf and linear; got {kernel}.")
-    return {"kernel": kernel}
+def register(method: Method) -> None:
+    """Let command, training and report know a method."""
+    METHODS[method.name] = method
 
 
-def _balance(method: str) -> dict[str, Any]:
-    if method == "bayes":
-        raise RecipeError("method bayes cannot be balanced; use another method.")
-    if method == "committee":
-        return {"class_weight": "balanced"}
-    return {"threshold": "balanced"}
+def method_named(name: str) -> Method:
+    """The entry of a method; `RecipeError` if there is none."""
+    if name not in METHODS:
+        raise RecipeError(f"there is no method {name!r}; there are {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def names_where(holds: Callable[[Method], bool]) -> list[str]:
+    """Names of the methods for which something holds."""
+    return [method.name for method in METHODS.values() if holds(method)]
+
+
+def _selection(model: KernelFisherClassifier) -> Chosen:
+    selection = model.selection_
+    return kernel_and_width(model) | {
+        "mu": float(selection.mu),
+        "relative_mu": float(selection.mu / selection.unit),
+        "rank": int(selection.rank),
+        "decomposition": selection.method,
+        "settings_compared": len(selection.path),
+        "status": selection.status.value,
+    }
+
+
+def _selection_facts(model: KernelFisherClassifier) -> list[Fact]:
+    selection = model.selection_
+    relative, criterion = selection.mu / selection.unit, selection.criterion
+    words = CRITERIA.get(criterion, criterion)
+    return [
+        ("Regularisation", f"mu {selection.mu:.4g} ({relative:.3g} times tr(G)/n)"),
+        ("Chosen by", f"leave-one-out {words}: {selection.value:.4g}"),
+        ("Settings compared", f"{len(selection.path):,}"),
+        ("Why the search ended", selection.status.value),
+        ("Computed by", f"{selection.method} path, rank {selection.rank:,}"),
+    ]
+
+
+def _committee(model: FisherCommitteeClassifier) -> Chosen:
+    return {
+        "kernels": list(model.kernels),
+        "members": len(model.members_),
+        "effective_members": float(model.effective_members_),
+        "status": model.status_.value,
+    }
+
+
+def _committee_facts(model: FisherCommitteeClassifier) -> list[Fact]:
+    used = int(np.sum(np.asarray(model.weights_) > 0))
+    facts = [
+        ("Members", f"{len(model.members_):,} compared, {used:,} in use"),
+        ("Effective number of members", f"{model.effective_members_:.3g}"),
+        ("Combination", model.combine),
+    ]
+    bounded = model.members_[model.members_["bounded"]]
+    weight = float(np.sum(bounded["weight"]))
+    if weight > 0:  # members whose slope lies at a bound
+        members = counted(int(np.sum(bounded["weight"] > 0)), "member")
+        words = f"{members}, {percent(weight)} of the weight: left-out rows gave them no slope"
+        facts.append(("Slope at a bound", f"{words} inside the bounds"))
+    return [*facts, ("Why the search ended", model.status_.value)]
+
+
+def _few_kernels(model: SparseFisherClassifier | ForwardFisherClassifier) -> Chosen:
+    penalty: Chosen = {"rho": model.rho_} if hasattr(model, "rho_") else {}
+    size: Chosen = {"kernels_kept": int(model.n_terms_), "settings_compared": len(model.path_)}
+    return kernel_and_width(model) | penalty | size
+
+
+def _few_kernels_facts(model: SparseFisherClassifier | ForwardFisherClassifier) -> list[Fact]:
+    facts = [("Kernels retained", f"{model.n_terms_:,}")]
+    if hasattr(model, "rho_"):
+        facts.insert(0, ("Penalty", f"rho {model.rho_:.4g}, q {model.q:g}"))
+    return facts
+
+
+def _evidence(model: BayesianFisherClassifier) -> Chosen:
+    return {
+        "kernel": model.kernel,
+        "length_scale": float(model.length_scale_),
+        "noise_precision": float(model.noise_precision_),
+        "log_evidence": float(model.log_evidence_),
+        "status": model.status_.value,
+    }
+
+
+def _evidence_facts(model: BayesianFisherClassifier) -> list[Fact]:
+    facts = [
+        ("Log evidence", f"{model.log_evidence_:.4g}"),
+        ("Noise precision, nugget", f"{model.noise_precision_:.4g}, {model.nugget_:.4g}"),
+        ("Why the search ended", model.status_.value),
+    ]
+    if isinstance(model.length_scale_, float):
+        facts.append(("Length scale", f"{model.length_scale_:.4g}"))
+    return facts
+
+
+register(
+    Method(
+        name="fisher",
+        estimator=KernelFisherClassifier,
+        title="kernel Fisher discriminant, tuned by leave-one-out",
+        papers=_KERNEL_FISHER,
+        centres=500,
+        penalties=True,
+        in_blocks=True,
+        search="mu",
+        influence=True,
+        chosen=_selection,
+        facts=_selection_facts,
+    )
+)
+register(
+    Method(
+        name="committee",
+        estimator=FisherCommitteeClassifier,
+        title="committee of kernel Fisher discriminants, weighted by leave-one-out",
+        papers=_KERNEL_FISHER,
+        kernel=lambda name: {"kernels": (name,)},
+        balanced={"class_weight": "balanced"},
+        penalties=True,
+        in_blocks=True,
+        one_width=False,
+        search="members",
+        chosen=_committee,
+        facts=_committee_facts,
+    )
+)
+register(
+    Method(
+        name="sparse",
+        estimator=SparseFisherClassifier,
+        title="sparse kernel Fisher discriminant, tuned by cross-validation",
+        papers=(_SPARSE,),
+        centres_parameter="n_candidates",
+        search="size",
+        chosen=_few_kernels,
+        facts=_few_kernels_facts,
+    )
+)
+register(
+    Method(
+        name="forward",
+        estimator=ForwardFisherClassifier,
+        title="kernel Fisher discriminant grown term by term",
+        papers=(_FORWARD,),
+        centres_parameter="n_candidates",
+        search="size",
+        chosen=_few_kernels,
+        facts=_few_kernels_facts,
+    )
+)
+register(
+    Method(
+        name="bayes",
+        estimator=BayesianFisherClassifier,
+        title="Bayesian Fisher discriminant",
+        papers=(_BAYES,),
+        centres_parameter="n_inducing",
+        basis=None,
+        kernels=("rbf", "linear"),
+        balanced=None,
+        one_width=False,
+        search="evidence",
+        influence=True,
+        chosen=_evidence,
+        facts=_evidence_facts,
+    )
+)

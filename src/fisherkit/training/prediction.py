@@ -14,7 +14,7 @@ from fisherkit.models import ModelFile
 from fisherkit.tables import TableFile, joined, match
 from fisherkit.terminal import counted
 from fisherkit.training.fingerprints import TrainingRows
-from fisherkit.training.methods import RecipeError
+from fisherkit.training.methods import RecipeError, names_where
 from fisherkit.training.saved import columns, in_blocks, labels
 
 UNASKED = 0.9  # confidence of the sets of small models
@@ -187,7 +187,8 @@ def has_sets(model: Any) -> bool:
 def about_sets(model: Any) -> str:
     """Where the label sets of a pipeline come from, or why there are none."""
     if not hasattr(model[-1], "predict_set"):
-        return f"{type(model[-1]).__name__} has no label sets; methods fisher and bayes have"
+        able = " and ".join(names_where(lambda method: method.sets))
+        return f"{type(model[-1]).__name__} has no label sets; methods {able} have"
     if in_blocks(model):
         return (
             "label sets need the training rows, which a model fitted in blocks (--out-of-core, "
