@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 from trainings import CLASSIFIERS, table, train
 
-from fisherkit.report.blocks import percent, rows_table
+from fisherkit.report.blocks import rows_table
 from fisherkit.report.left_out_scores import (
     BINS,
     LARGEST_PATH,
@@ -23,6 +23,7 @@ from fisherkit.report.left_out_scores import (
     wilson,
 )
 from fisherkit.report.page import describe, embedded, render
+from fisherkit.terminal import percent
 from fisherkit.tuning import calibrate
 
 

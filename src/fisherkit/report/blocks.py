@@ -15,6 +15,7 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from fisherkit.interfaces import Json
 from fisherkit.report.left_out_scores import wilson
+from fisherkit.terminal import percent
 from fisherkit.training import Training
 
 Block = dict[str, Json]
@@ -47,11 +48,6 @@ def section(title: str, intro: str, *blocks: Block | None) -> Section:
 
 def text(words: str) -> Block:
     return {"type": "text", "text": words}
-
-
-def percent(rate: float) -> str:
-    digits = ".1f" if rate >= 0.01 or rate == 0 else ".2g"
-    return f"{100 * rate:{digits}}\N{NO-BREAK SPACE}%"
 
 
 def number(value: float) -> str:

@@ -10,35 +10,10 @@ from sklearn.base import TransformerMixin
 
 from fisherkit.columns import names_of
 from fisherkit.core import Ridge
-from fisherkit.estimators import BayesianFisherClassifier
-from fisherkit.inspection import doubts, harms, refit
-from fisherkit.report.blocks import Block, Section, number, percent, rows_table, section, text
-from fisherkit.training import Training
-
-PAPERS = {
-    "fisher": (
-        "K. Saadi, N. L. C. Talbot and G. C. Cawley. Optimally regularised kernel Fisher "
-        "discriminant classification. Neural Networks 20(7):832-841, 2007.",
-        "G. C. Cawley and N. L. C. Talbot. Efficient cross-validation of kernel Fisher "
-        "discriminant classifiers. ESANN, 241-246, 2003.",
-    ),
-    "sparse": (
-        "R. F. Harrison and K. Pasupa. A simple iterative algorithm for parsimonious binary kernel "
-        "Fisher discrimination. Pattern Analysis and Applications 13(1):15-22, 2010.",
-    ),
-    "forward": (
-        "X. Hong, S. Chen and C. J. Harris. Fast kernel classifier construction using orthogonal "
-        "forward selection to minimise leave-one-out misclassification rate. ICIC, LNCS "
-        "4113:106-114, 2006.",
-    ),
-    "bayes": (
-        "T. Peña Centeno and N. D. Lawrence. Optimising kernel parameters and regularisation "
-        "coefficients for non-linear discriminant analysis. Journal of Machine Learning Research "
-        "7:455-491, 2006.",
-    ),
-}
-PAPERS["committee"] = PAPERS["fisher"]
-
+from fisherkit.inspection import doubts, harms
+from fisherkit.report.blocks import Block, Section, number, rows_table, section, text
+from fisherkit.terminal import percent
+from fisherkit.training import Training, method_named
 
 _COLUMNS = 60
 _DOUBTED = 15
@@ -112,8 +87,6 @@ WORDS = (
 def suspects(training: Training, ridge: Ridge | None) -> Section:
     """Rows whose label the model without them doubts most; ``ridge`` is the fit, if known."""
     model = training.model[-1]
-    if isinstance(model, BayesianFisherClassifier):
-        ridge = refit(model)
     position = np.arange(len(training.y))
     table = doubts(model, training.y, index=position, influence=False)
     doubted = table[(table["label"] != table["suggested"]) & table["probability"].notna()]
@@ -230,7 +203,7 @@ def ending(training: Training) -> list[Section]:
     cite = [
         f"The fisherkit developers. fisherkit {version('fisherkit')}: kernel discriminants that "
         "tune themselves by closed-form leave-one-out.",
-        *PAPERS[training.method],
+        *method_named(training.method).papers,
     ]
     return [
         section(

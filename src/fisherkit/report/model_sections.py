@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 
 import numpy as np
@@ -18,7 +19,6 @@ from fisherkit.report.blocks import (
     MOST_CURVES,
     Block,
     Section,
-    percent,
     rounded,
     rows_table,
     section,
@@ -26,31 +26,29 @@ from fisherkit.report.blocks import (
     text,
 )
 from fisherkit.report.left_out_scores import stratified
-from fisherkit.report.quality_sections import METHODS
-from fisherkit.terminal import counted, spent
-from fisherkit.training import Training, about_sets, has_sets
-from fisherkit.tuning import Selection
-
-Fact = tuple[str, str]
+from fisherkit.terminal import percent, spent
+from fisherkit.training import (
+    CRITERION_WORDS,
+    Fact,
+    Method,
+    Training,
+    about_sets,
+    has_sets,
+    method_named,
+)
 
 KERNELS = {
     "rbf": "rbf (two rows count as alike when they are close)",
     "laplacian": "laplacian (two rows count as alike when they are close)",
     "linear": "linear (a weighted sum of the features)",
 }
-CRITERIA = {
-    "press": "squared error (PRESS)",
-    "log_loss": "log-loss",
-    "error": "error rate",
-    "smoothed_error": "smoothed error rate",
-}
 _POINTS = 1500
 
 
 def chosen(training: Training) -> Section:
     """The method, its settings and the search behind them."""
-    model = training.model[-1]
-    rows = [("Method", METHODS[training.method]), *_settings(model)]
+    model, method = training.model[-1], method_named(training.method)
+    rows = [("Method", method.title), *_settings(method, model)]
     sets = about_sets(training.model)
     rows.append(("Label sets", f"{'yes' if has_sets(training.model) else 'none'}: {sets}"))
     rows.append(("Time", spent(training.seconds, held_out=training.held_out is not None)))
@@ -59,11 +57,11 @@ def chosen(training: Training) -> Section:
         "What was fitted and chosen",
         "The settings in use, and how the search for them went.",
         {"type": "facts", "rows": [list(fact) for fact in rows]},
-        *_search(model),
+        *SEARCHES[method.search](model),
     )
 
 
-def _settings(model: ClassifierMixin) -> list[Fact]:
+def _settings(method: Method, model: ClassifierMixin) -> list[Fact]:
     kernel = getattr(model, "kernel", None)
     rows: list[Fact] = []
     if kernel is not None:
@@ -73,73 +71,30 @@ def _settings(model: ClassifierMixin) -> list[Fact]:
     if isinstance(gamma, float):
         width = f"; width {1 / np.sqrt(2 * gamma):.4g}" if kernel == "rbf" else ""
         rows.append(("Kernel coefficient", f"gamma {gamma:.4g}{width}"))
-    if isinstance(model, KernelFisherClassifier):
-        selection = model.selection_
-        relative = selection.mu / selection.unit
-        rows += [
-            ("Regularisation", f"mu {selection.mu:.4g} ({relative:.3g} times tr(G)/n)"),
-            ("Chosen by", f"leave-one-out {_criterion(selection)}: {selection.value:.4g}"),
-            ("Settings compared", f"{len(selection.path):,}"),
-            ("Why the search ended", selection.status.value),
-            ("Computed by", f"{selection.method} path, rank {selection.rank:,}"),
-        ]
-    elif isinstance(model, BayesianFisherClassifier):
-        rows += [
-            ("Log evidence", f"{model.log_evidence_:.4g}"),
-            ("Noise precision, nugget", f"{model.noise_precision_:.4g}, {model.nugget_:.4g}"),
-            ("Why the search ended", model.status_.value),
-        ]
-        if isinstance(model.length_scale_, float):
-            rows.append(("Length scale", f"{model.length_scale_:.4g}"))
-    elif isinstance(model, FisherCommitteeClassifier):
-        used = int(np.sum(np.asarray(model.weights_) > 0))
-        rows += [
-            ("Members", f"{len(model.members_):,} compared, {used:,} in use"),
-            ("Effective number of members", f"{model.effective_members_:.3g}"),
-            ("Combination", model.combine),
-            *_members_at_a_bound(model),
-            ("Why the search ended", model.status_.value),
-        ]
-    elif isinstance(model, ExpansionMixin):
-        if hasattr(model, "rho_"):
-            rows.append(("Penalty", f"rho {model.rho_:.4g}, q {model.q:g}"))
-        rows.append(("Kernels retained", f"{model.n_terms_:,}"))
+    rows += method.facts(model)
     if not model.calibration_.decided:
         rows.append(("Probabilities", model.calibration_.status.value))
     return rows
 
 
-def _members_at_a_bound(model: FisherCommitteeClassifier) -> list[Fact]:
-    """A line on the members whose slope lies at a bound, if they have any weight."""
-    bounded = model.members_[model.members_["bounded"]]
-    weight = float(np.sum(bounded["weight"]))
-    if weight == 0:
-        return []
-    members = counted(int(np.sum(bounded["weight"] > 0)), "member")
-    words = f"{members}, {percent(weight)} of the weight: left-out rows gave them no slope inside"
-    return [("Slope at a bound", f"{words} the bounds")]
-
-
-def _search(model: ClassifierMixin) -> list[Block]:
-    if isinstance(model, KernelFisherClassifier):
-        return [_mu_path(model.selection_)] if len(model.selection_.path) > 1 else []
-    if isinstance(model, ExpansionMixin):
-        return [_size_path(model)]
-    if isinstance(model, FisherCommitteeClassifier):
-        best = np.sort(model.members_, order="weight")[::-1][:10]
-        rows = [
-            [
-                str(m["kernel"]),
-                f"{m['width']:.3g}",
-                f"{m['mu'] / m['unit']:.3g}",
-                percent(m["weight"]),
-                f"{m['loo_log_loss']:.4f}",
-            ]
-            for m in best
+def _members(model: FisherCommitteeClassifier) -> list[Block]:
+    best = np.sort(model.members_, order="weight")[::-1][:10]
+    rows = [
+        [
+            str(m["kernel"]),
+            f"{m['width']:.3g}",
+            f"{m['mu'] / m['unit']:.3g}",
+            percent(m["weight"]),
+            f"{m['loo_log_loss']:.4f}",
         ]
-        head = ["kernel", "width", "mu / (tr(G)/n)", "weight", "leave-one-out log-loss"]
-        title = "The members of largest weight"
-        return [{"type": "table", "title": title, "head": head, "rows": rows, "numbers": 1}]
+        for m in best
+    ]
+    head = ["kernel", "width", "mu / (tr(G)/n)", "weight", "leave-one-out log-loss"]
+    title = "The members of largest weight"
+    return [{"type": "table", "title": title, "head": head, "rows": rows, "numbers": 1}]
+
+
+def _learned(model: BayesianFisherClassifier) -> list[Block]:
     return [
         text(
             "This method learns its regularisation together with the kernel from the evidence of "
@@ -148,8 +103,12 @@ def _search(model: ClassifierMixin) -> list[Block]:
     ]
 
 
-def _mu_path(selection: Selection) -> Block:
+def _mu_path(model: KernelFisherClassifier) -> list[Block]:
     """The criterion against mu, for the width chosen and, in grey, for the others."""
+    selection = model.selection_
+    if len(selection.path) == 1:
+        return []
+    criterion = CRITERION_WORDS.get(selection.criterion, selection.criterion)
     series: list[Block] = []
     for curve in width_curves(selection):
         here = selection.gamma is None or curve.gamma == selection.gamma
@@ -160,40 +119,49 @@ def _mu_path(selection: Selection) -> Block:
     finite = selection.path["value"][np.isfinite(selection.path["value"])]
     top = min(float(np.max(finite)), max(4 * selection.value, float(np.quantile(finite, 0.25))))
     chosen: Block = {"x": float(np.log10(selection.mu / selection.unit)), "y": selection.value}
-    return {
-        "type": "lines",
-        "title": "The search for the regularisation",
-        "series": series,
-        "x": {"label": "log10 of mu (in units of tr(G)/n)"},
-        "y": {"label": _criterion(selection), "top": top},
-        "marks": [chosen],
-        "note": "All settings compared, judged on left-out rows: lower is better, and the ring "
-        "marks the chosen one. With little regularisation (left) the model follows single rows, "
-        "with much (right) it smooths the pattern away."
-        + (" Grey: other kernel widths." if len(series) > 1 else ""),
-    }
+    return [
+        {
+            "type": "lines",
+            "title": "The search for the regularisation",
+            "series": series,
+            "x": {"label": "log10 of mu (in units of tr(G)/n)"},
+            "y": {"label": criterion, "top": top},
+            "marks": [chosen],
+            "note": "All settings compared, judged on left-out rows: lower is better, and the "
+            "ring marks the chosen one. With little regularisation (left) the model follows "
+            "single rows, with much (right) it smooths the pattern away."
+            + (" Grey: other kernel widths." if len(series) > 1 else ""),
+        }
+    ]
 
 
-def _criterion(selection: Selection) -> str:
-    return CRITERIA.get(selection.criterion, selection.criterion)
-
-
-def _size_path(model: ExpansionMixin) -> Block:
+def _size_path(model: ExpansionMixin) -> list[Block]:
     path = size_curve(model)
     terms, error, spread = path["n_terms"], path["cv_error"], path["cv_se"]
-    return {
-        "type": "lines",
-        "title": "Error against the size of the model",
-        "series": [
-            series_of("cross-validated error", terms.tolist(), error.tolist())
-            | {"low": (error - spread).tolist(), "high": (error + spread).tolist()}
-        ],
-        "x": {"label": "kernels retained (mean over folds)"},
-        "y": {"label": "cross-validated error", "percent": True, "zero": True},
-        "marks": [{"x": float(model.n_terms_), "y": model.cv_error_}],
-        "note": "At the chosen kernel width; the band is one standard error. The ring marks the "
-        "model in use.",
-    }
+    return [
+        {
+            "type": "lines",
+            "title": "Error against the size of the model",
+            "series": [
+                series_of("cross-validated error", terms.tolist(), error.tolist())
+                | {"low": (error - spread).tolist(), "high": (error + spread).tolist()}
+            ],
+            "x": {"label": "kernels retained (mean over folds)"},
+            "y": {"label": "cross-validated error", "percent": True, "zero": True},
+            "marks": [{"x": float(model.n_terms_), "y": model.cv_error_}],
+            "note": "At the chosen kernel width; the band is one standard error. The ring marks "
+            "the model in use.",
+        }
+    ]
+
+
+SEARCHES: dict[str | None, Callable[[ClassifierMixin], list[Block]]] = {
+    "mu": _mu_path,
+    "size": _size_path,
+    "members": _members,
+    "evidence": _learned,
+    None: lambda model: [],
+}
 
 
 def coordinates(
@@ -236,7 +204,7 @@ def coordinates(
 def importance(training: Training) -> Section | None:
     """Relevance of features, or the rows that a sparse model retains."""
     model = training.model[-1]
-    if isinstance(model, ExpansionMixin):
+    if method_named(training.method).search == "size":
         return _retained(training, model)
     relevance = getattr(model, "relevance_", None)
     if relevance is None or not getattr(model, "ard", False):

@@ -12,19 +12,19 @@ from importlib.resources import files
 
 import numpy as np
 
-from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier
 from fisherkit.inspection import (
     in_blocks,
     left_out_coordinates,
     left_out_logits,
     left_out_path,
+    refit,
     streamed_path,
 )
 from fisherkit.interfaces import Json
 from fisherkit.report import data_sections, model_sections, quality_sections
 from fisherkit.report.blocks import Block, Page, Section, section, text
 from fisherkit.report.left_out_scores import live, stratified
-from fisherkit.training import Training
+from fisherkit.training import Training, method_named
 
 __all__ = ["render"]
 
@@ -70,7 +70,7 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
     >>> from sklearn.preprocessing import StandardScaler
     >>> from fisherkit import KernelFisherClassifier
     >>> from fisherkit.report import render
-    >>> from fisherkit.training import Training
+    >>> from fisherkit.training import Training, method_named
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> prepare = ColumnTransformer([("numbers", StandardScaler(), list(X.columns))])
     >>> model = Pipeline([("prepare", prepare), ("classify", KernelFisherClassifier())])
@@ -112,7 +112,8 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
     logits = left_out_logits(model)
     path, chosen, log_mu, coordinates = logits[:, :, None], 0, None, None
     shown, ridge = np.arange(len(index)), None
-    if isinstance(model, KernelFisherClassifier):
+    method = method_named(training.method)
+    if method.search == "mu":
         if in_blocks(model):
             shown = stratified(index, sample, seed)
             left_out = streamed_path(model, training.features, training.y, shown)
@@ -121,8 +122,9 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
         path, chosen, coordinates = left_out.logits, left_out.chosen, left_out.coordinates
         ridge = left_out.ridge
         log_mu = np.log10(left_out.mu / model.selection_.unit)
-    elif isinstance(model, BayesianFisherClassifier) and logits.shape[1] > 1:
-        coordinates = left_out_coordinates(model)
+    elif method.influence:
+        ridge = refit(model)
+        coordinates = left_out_coordinates(model) if logits.shape[1] > 1 else None
     scores = live(path, index[shown], chosen=chosen, log_mu=log_mu, sample=sample, seed=seed)
     if len(shown) < len(index):
         scores["of"] = len(index)

@@ -6,28 +6,19 @@ import numpy as np
 from sklearn.metrics import log_loss, precision_recall_curve, roc_auc_score, roc_curve
 
 from fisherkit.core import winners
-from fisherkit.estimators import ExpansionMixin
 from fisherkit.inspection import how_left_out
 from fisherkit.report.blocks import (
     MOST_CURVES,
     Block,
     Section,
     between,
-    percent,
     section,
     series_of,
     text,
 )
 from fisherkit.report.left_out_scores import thinned, wilson
-from fisherkit.training import Training
-
-METHODS = {
-    "fisher": "kernel Fisher discriminant, tuned by leave-one-out",
-    "committee": "committee of kernel Fisher discriminants, weighted by leave-one-out",
-    "sparse": "sparse kernel Fisher discriminant, tuned by cross-validation",
-    "forward": "kernel Fisher discriminant grown term by term",
-    "bayes": "Bayesian Fisher discriminant",
-}
+from fisherkit.terminal import percent
+from fisherkit.training import Training, method_named
 
 
 def _after_selection(training: Training, error: float) -> str:
@@ -46,7 +37,7 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> Sectio
     known = np.all(np.isfinite(logits), axis=1)
     wrong = int(np.sum(winners(logits[known]) != index[known]))
     judged = int(np.sum(known))
-    folds = isinstance(training.model[-1], ExpansionMixin)
+    folds = hasattr(training.model[-1], "cv_decision_")
     kind = "Cross-validation" if folds else "Leave-one-out"
     cards: list[Block] = []
     if training.held_out is not None:
@@ -108,7 +99,7 @@ def _lead(training: Training, index: np.ndarray) -> str:
     return (
         f"A classifier that predicts {training.target} ({named}) from {d:,} "
         f"column{'s' * (d != 1)}, trained on {len(index):,} rows of {training.source}. "
-        f"Method: {METHODS[training.method]}."
+        f"Method: {method_named(training.method).title}."
     )
 
 

@@ -11,7 +11,9 @@ from fisherkit.training.fitting import STAGES as STAGES
 from fisherkit.training.fitting import Training as Training
 from fisherkit.training.fitting import doubtful, train
 from fisherkit.training.intake import example, read_data
+from fisherkit.training.methods import CRITERION_WORDS as CRITERION_WORDS
 from fisherkit.training.methods import METHODS as METHODS
+from fisherkit.training.methods import Fact as Fact
 from fisherkit.training.methods import Method as Method
 from fisherkit.training.methods import RecipeError as RecipeError
 from fisherkit.training.methods import method_named as method_named

@@ -89,7 +89,7 @@ def out_of_core_program(asked: ColumnOptions, left_out: Sequence[str], recipe: R
     options = "".join(f",\n    {option[2:]}" for option in [*found, *_options(asked, "text")])
     return "\n".join(
         [
-            f"from fisherkit import {recipe.name}",
+            f"from {recipe.home} import {recipe.name}",
             "from fisherkit.out_of_core import fit_table",
             "",
             f"classify = {recipe.code}",
@@ -117,7 +117,7 @@ def _imports(reading: str, numbers: Sequence[str], texts: Sequence[str], recipe:
             "from sklearn.pipeline import Pipeline",
             f"from sklearn.preprocessing import {', '.join(preprocessing)}",
             "",
-            f"from fisherkit import {recipe.name}",
+            f"from {recipe.home} import {recipe.name}",
             *[f"from {_READERS.get(reader)} import {reader}"] * (reader in _READERS),
             "",
         ]

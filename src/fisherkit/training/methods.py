@@ -27,7 +27,7 @@ Parameters = dict[str, object]
 Chosen = dict[str, Json]
 Fact = tuple[str, str]
 
-CRITERIA = {
+CRITERION_WORDS = {
     "press": "squared error (PRESS)",
     "log_loss": "log-loss",
     "error": "error rate",
@@ -179,7 +179,7 @@ def _selection(model: KernelFisherClassifier) -> Chosen:
 def _selection_facts(model: KernelFisherClassifier) -> list[Fact]:
     selection = model.selection_
     relative, criterion = selection.mu / selection.unit, selection.criterion
-    words = CRITERIA.get(criterion, criterion)
+    words = CRITERION_WORDS.get(criterion, criterion)
     return [
         ("Regularisation", f"mu {selection.mu:.4g} ({relative:.3g} times tr(G)/n)"),
         ("Chosen by", f"leave-one-out {words}: {selection.value:.4g}"),

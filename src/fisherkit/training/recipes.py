@@ -99,6 +99,12 @@ class Recipe:
         return self.method.estimator.__name__
 
     @property
+    def home(self) -> str:
+        """Where programs import the class from."""
+        module = self.method.estimator.__module__
+        return "fisherkit" if module.partition(".")[0] == "fisherkit" else module
+
+    @property
     def code(self) -> str:
         """Python that builds the classifier."""
         arguments = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
