@@ -61,11 +61,7 @@ class _App(typer.Typer):
         return super().__call__(*args, **kwargs)
 
 
-app = _App(
-    no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
-    rich_markup_mode="markdown",
-)
+app = _App(no_args_is_help=True, pretty_exceptions_show_locals=False, rich_markup_mode="markdown")
 
 
 def _show_version(wanted: bool) -> None:
@@ -116,8 +112,7 @@ def fit(
         bool, typer.Option("--balanced", help="Decide as if classes were equally frequent.")
     ] = False,
     centres: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Kernels of the model; fewer are faster."),
+        int | None, typer.Option(metavar="N", min=1, help="Kernels of the model; fewer are faster.")
     ] = None,
     max_memory: Annotated[
         str | None,
@@ -256,8 +251,7 @@ def _write_parts(tables: Iterable[pd.DataFrame], file: TextIO) -> None:
 def report(
     model: ModelPath,
     data: Annotated[
-        Path | None,
-        typer.Argument(metavar="DATA", help="The table that the model was trained on."),
+        Path | None, typer.Argument(metavar="DATA", help="The table that the model was trained on.")
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")

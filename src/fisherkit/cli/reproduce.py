@@ -13,8 +13,7 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="EXPERIMENT",
-            help="An experiment such as orkfd-table1; or list, all, page.",
+            metavar="EXPERIMENT", help="An experiment such as orkfd-table1; or list, all, page."
         ),
     ] = "list",
     quick: Annotated[

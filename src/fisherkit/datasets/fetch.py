@@ -86,10 +86,7 @@ def fetch_ida(name: str) -> dict[str, np.ndarray]:
     folder = cache_folder()
     try:
         path = _pooch().retrieve(
-            ARCHIVE_URL,
-            known_hash=f"sha256:{ARCHIVE_SHA256}",
-            fname="benchmarks.mat",
-            path=folder,
+            ARCHIVE_URL, known_hash=f"sha256:{ARCHIVE_SHA256}", fname="benchmarks.mat", path=folder
         )
     except (OSError, ValueError) as error:
         raise OSError(

@@ -103,7 +103,13 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
             continue
         logits.append(calibrated_logits(path.at(float(mu)), task.rule, task.indicator))
     ridge = path.at(model.regularization_)
-    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), _coordinates(model, ridge), ridge)
+    return LeftOutPath(
+        mu=mus,
+        chosen=chosen,
+        logits=np.stack(logits, axis=2),
+        coordinates=_coordinates(model, ridge),
+        ridge=ridge,
+    )
 
 
 def _compared(selection: Selection) -> np.ndarray:

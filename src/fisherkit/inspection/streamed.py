@@ -52,13 +52,7 @@ def streamed_path(
     place = arrays.indices(rows, Y)
     take = arrays.namespace(Y).take
     w = weights.take(place)
-    part = LocalRows(
-        read_rows(X, rows),
-        take(Y, place, axis=0),
-        w.frequency,
-        w.cost,
-        budget,
-    )
+    part = LocalRows(read_rows(X, rows), take(Y, place, axis=0), w.frequency, w.cost, budget)
     shown = take(indicator, place, axis=0)
     ones = arrays.namespace(Y).ones_like(model._centres[:, 0])
     centres = Centres.of(model._fitted_kernel, model._centres, ones, model.penalty)
@@ -66,7 +60,7 @@ def streamed_path(
     form, relative = form_of_rows(everything, centres, part.block(slice(0, part.n)), bias)
     mus = np.union1d(mu_grid(form.unit, relative * form.unit), [model.regularization_])
     chosen = int(np.flatnonzero(mus == model.regularization_)[0])
-    swept = part.sweep(SecondPass(form, "", False, tuple(mus), 0)).kept
+    swept = part.sweep(SecondPass(form, rule="", balanced=False, mus=tuple(mus), keep_from=0)).kept
     counts = arrays.namespace(Y).sum(weights.v[:, None] * indicator, axis=0)
     squares = _squares(form, Y, weights)
     logits = []
@@ -79,7 +73,8 @@ def streamed_path(
             continue
         logits.append(calibrated_logits(fit, rule, shown, counts))
     coordinates = arrays.to_numpy(model._coordinates(scores))
-    return LeftOutPath(mus, chosen, np.stack(logits, axis=2), coordinates, None)
+    logits_at = np.stack(logits, axis=2)
+    return LeftOutPath(mu=mus, chosen=chosen, logits=logits_at, coordinates=coordinates, ridge=None)
 
 
 def _squares(form: Form, Y: Array, weights: Weights) -> Array:

@@ -18,7 +18,4 @@ from fisherkit.tables.reading import refuse_extreme as refuse_extreme
 from fisherkit.tables.reading import stray_text as stray_text
 from fisherkit.tables.sheets import joined as joined
 
-__all__ = [
-    "TableError",
-    "read_table",
-]
+__all__ = ["TableError", "read_table"]

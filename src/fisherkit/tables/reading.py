@@ -182,7 +182,14 @@ def open_table(
         raise TableError(f"{path}: the ending {path.suffix!r} is none of {known}.")
     if n_rows == 0:
         raise TableError(f"{path} has a header and no rows.")
-    return TableFile(path, source.names, n_rows, tuple(text), tuple(levels), source)
+    return TableFile(
+        path=path,
+        names=source.names,
+        n_rows=n_rows,
+        text=tuple(text),
+        levels=tuple(levels),
+        source=source,
+    )
 
 
 def _tidied(table: pd.DataFrame) -> pd.DataFrame:
