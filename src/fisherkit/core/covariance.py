@@ -82,7 +82,7 @@ class Parametric:
                 arrays.add_to_diagonal(local, jitter * float(np.exp(theta[0])))
         if self.linear:
             linear = (X * arrays.like(self.slope(theta) * w, X)) @ Z.T
-        return ParametricBlock(self, theta, X, Z, local, linear)
+        return ParametricBlock(self, theta, X=X, Z=Z, local=local, linear=linear)
 
     def symmetric(self, theta: np.ndarray, X: Array) -> ParametricBlock:
         """Kernel values between all rows of X."""

@@ -295,9 +295,19 @@ class _Fit:
         T, n = self.size, len(self.Y)
         errors, squares = np.array(self.prices).T
         return ForwardPath(
-            self.order[:T], errors, squares, best, self.A[:T, :T], self.W[:T, :n], self.kappa[:T],
-            self.ridge[:T], self.means[:T], self.gamma[:T], self.Y, self.weights,
-        )  # fmt: skip
+            order=self.order[:T],
+            loo_error=errors,
+            loo_mse=squares,
+            best=best,
+            A=self.A[:T, :T],
+            W=self.W[:T, :n],
+            kappa=self.kappa[:T],
+            ridge=self.ridge[:T],
+            means=self.means[:T],
+            gamma=self.gamma[:T],
+            Y=self.Y,
+            weights=self.weights,
+        )
 
 
 def _step(fit: _Fit, last: np.ndarray, ridge: float) -> Step:

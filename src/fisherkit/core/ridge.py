@@ -159,11 +159,11 @@ class Ridge(Residuals):
         diag = xp.take(self.B_diag, remaining, axis=0) - xp.sum(across * solved[:, :m].T, axis=1)
         BY = xp.take(self.BY, remaining, axis=0) - across @ solved[:, m:]
         return Residuals(
-            xp.take(self.Y, remaining, axis=0),
-            self.weights.take(remaining),
-            diag,
-            BY,
-            self.scatter_without(group, self.leave_group_out(group)),
+            Y=xp.take(self.Y, remaining, axis=0),
+            weights=self.weights.take(remaining),
+            B_diag=diag,
+            BY=BY,
+            scatter=self.scatter_without(group, self.leave_group_out(group)),
         )
 
 

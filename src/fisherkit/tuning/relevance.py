@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,17 @@ _FEWEST = 10  # rows that can learn and judge widths
 _CLEARLY = 2.0  # standard errors by which many widths must be better than one
 
 RECORD_DTYPE = [("spread", float), ("gain", float), ("standard_error", float)]
+
+
+class _Solved(NamedTuple):
+    """A, alpha, den and r of the module docstring; ``half``, of the coefficients penalty, squares
+    to G~."""
+
+    A: Array
+    alpha: Array
+    den: Array
+    residual: Array
+    half: Array | None
 
 
 @dataclass(frozen=True)
@@ -86,15 +98,14 @@ class LeftOut:
     def losses(self, theta: np.ndarray) -> np.ndarray:
         """The loss of every left-out row, (n,)."""
         block = Parametric(self.X.shape[1]).block(np.append(0.0, theta[1:]), self.X, self.X)
-        residual = self._solve(block.values, float(np.exp(theta[0])))[3]
+        residual = self._solve(block.values, float(np.exp(theta[0]))).residual
         return arrays.to_numpy(self._criterion().slopes(residual)[0])
 
     def _criterion(self) -> Criterion:
         held_out = HeldOut.leave_one_out(self.Y, self.weights, balanced=self.balanced)
         return Criterion(self.rule, held_out)
 
-    def _solve(self, K: Array, mu: float) -> tuple[Array, Array, Array, Array, Array | None]:
-        """A, alpha, den, residuals, and the factor of G~ with the coefficients penalty."""
+    def _solve(self, K: Array, mu: float) -> _Solved:
         xp, w = arrays.namespace(K), self.weights
         s = w.root[:, None]
         half = None
@@ -110,7 +121,7 @@ class LeftOut:
             )
         A, alpha, _ = solved
         den = w.left_out_denominator(mu * xp.linalg.diagonal(A)[:, None])
-        return A, alpha, den, s * mu * alpha / den, half
+        return _Solved(A, alpha, den, s * mu * alpha / den, half)
 
     def tied(self, at: np.ndarray) -> np.ndarray:
         """The best (log mu, log w) with one w, from ``at``."""
