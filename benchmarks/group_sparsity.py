@@ -14,9 +14,9 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
 from fisherkit.core.kernels import Kernel
+from fisherkit.core.labels import Labels
 from fisherkit.core.weights import Weights
 from fisherkit.datasets import make_waveform
-from fisherkit.sparse.crossfit import Labels
 from fisherkit.sparse.learners import LqLearner
 
 SETS = {"digits": 500, "waveform": 400}
@@ -39,9 +39,9 @@ def split(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 def curve(P: np.ndarray, P_test: np.ndarray, y: np.ndarray, y_test: np.ndarray, q: float, *, group):
     """Kernels evaluated and test error for each rho."""
     weights, C = Weights.unit(P.T), int(y.max()) + 1
-    problems = [Labels(y, weights, C)]
+    problems = [Labels(np.arange(C), y, weights)]
     if not group:
-        problems = [Labels((y == c).astype(int), weights, 2) for c in range(C)]
+        problems = [Labels(np.arange(2), (y == c).astype(int), weights) for c in range(C)]
     decisions, used = [], []
     for labels in problems:
         learner = LqLearner(q=q, penalize_bias=False, balanced=False).settle(P, labels)

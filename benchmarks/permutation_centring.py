@@ -14,6 +14,7 @@ from _common import print_table, write_csv
 from permutation_noise import draw
 
 from fisherkit import KernelFisherClassifier
+from fisherkit.estimators import inside
 from fisherkit.inference.relabel import Relabelled, roc_auc
 from fisherkit.model_selection import permutation_test_score
 
@@ -25,7 +26,7 @@ def plain_pvalue(model: KernelFisherClassifier, X: np.ndarray, y: np.ndarray, se
     """The test on left-out scores as they are."""
     rng = np.random.RandomState(seed)
     index = np.stack([y] + [y[rng.permutation(len(y))] for _ in range(PERMUTATIONS)], axis=1)
-    ridge = model._prepare(X, y).tune().ridge
+    ridge = inside(model).task(X, y).tune().ridge
     scores = Relabelled.of(ridge, 2.0 * index[:, None, :] - 1).decisions(None)
     values = roc_auc(index, scores)
     return float(np.mean(values >= values[0] - 1e-12))

@@ -12,11 +12,12 @@ from sklearn.model_selection import LeaveOneOut
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from fisherkit.core import Array, Fold, Ridge, arrays, coding
-from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV, Task, validation
+from fisherkit.core import Array, Fold, Ridge, arrays, coding, decode
+from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV, inside, validation
 from fisherkit.inference import Relabelled, relabel
 from fisherkit.inspection import TaskLabels, metric_name, missing
 from fisherkit.interfaces import CrossValidation, Seed
+from fisherkit.rows import Task
 from fisherkit.tuning import fit_slope, loo_decisions, probabilities, shared_decomposer
 
 __all__ = ["cross_val_predict", "learning_curve", "permutation_test_score"]
@@ -87,7 +88,7 @@ def cross_val_predict(
     if not hasattr(estimator, method):
         raise AttributeError(f"{type(estimator).__name__} has no method {method!r}.")
     _require_numbers(estimator, "cross_val_predict")
-    task = clone(estimator)._prepare(X, y)
+    task = inside(clone(estimator)).task(X, y)
     gram = task.problem.design.gram
     n = gram.n
     pairs = _pairs(task, cv, y, groups)
@@ -104,7 +105,7 @@ def cross_val_predict(
     joined = xp.concat(parts, axis=0)
     joined = xp.take(joined, arrays.indices(np.argsort(order), joined), axis=0)
     if method == "predict" and task.rule is not None:
-        return coding.decode(task.classes, joined[:, 0])
+        return decode(task.classes, joined[:, 0])
     return joined[:, 0] if joined.shape[1] == 1 and task.flat else joined
 
 
@@ -234,11 +235,11 @@ def permutation_test_score(
     validation.positive("n_permutations", n_permutations)
     if not (isinstance(reselect, bool) or reselect == "auto"):
         raise ValueError(f"reselect={reselect!r} is not valid; use 'auto', True or False.")
-    labels = TaskLabels.of(model._prepare(X, y))
+    labels = TaskLabels.of(inside(model).task(X, y))
     metric = metric_name(scoring, labels, "permutation_test_score", pairs=True)
     if metric == relabel.PAIRS and cv is not None:
         raise ValueError("scoring='leave_pair_out_auc' leaves out every pair; use cv=None.")
-    if cv is None and labels.task.indicator is not None:
+    if cv is None and labels.task.labels is not None:
         counts = np.bincount(labels.values)
         if counts.min() < 2:
             raise ValueError(missing(labels.task, int(np.argmin(counts))))
@@ -257,7 +258,7 @@ def permutation_test_score(
         labels, cv, groups, n_permutations, rng, single=shared is not None
     ):
         if shared is not None:
-            ridge = model._prepare(X, labels.shuffled(orders[0])).tune(shared).ridge
+            ridge = inside(model).task(X, labels.shuffled(orders[0])).tune(shared).ridge
         Y, indicator, index = labels.take(orders)
         relabelled = Relabelled.of(ridge, Y, indicator)
         with _naming_missing_classes(task):
@@ -333,7 +334,7 @@ def learning_curve(
     model, X = validation.label_free(estimator, X)
     _require_closed_form(model, "learning_curve")
     _require_numbers(model, "learning_curve")
-    task = model._prepare(X, y)
+    task = inside(model).task(X, y)
     labels = TaskLabels.of(task)
     metric = metric_name(scoring, labels, "learning_curve", pairs=False)
     rows, n = task.problem.design.gram.X, len(labels.values)
@@ -388,7 +389,7 @@ def _require_closed_form(model: Model, caller: str) -> None:
 
 def _require_numbers(model: Model, caller: str) -> None:
     """Refuse hyper-parameters and weights that each fold would find anew."""
-    rules = model._rules_in_use()
+    rules = inside(model).rules()
     if rules:
         raise ValueError(
             f"{', '.join(rules)} would be chosen on all rows, the held-out ones included, and the "
@@ -423,9 +424,9 @@ def _checked_groups(groups: ArrayLike, labels: TaskLabels) -> np.ndarray:
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape} for {n} rows of X; use ({n},).")
     for group in np.unique(groups).tolist():
-        inside = labels.values[groups == group]
-        if labels.task.indicator is not None and len(np.unique(inside)) < 2:
-            label = arrays.to_numpy(labels.task.classes).tolist()[inside[0]]
+        own = labels.values[groups == group]
+        if labels.task.labels is not None and len(np.unique(own)) < 2:
+            label = arrays.to_numpy(labels.task.classes).tolist()[own[0]]
             raise ValueError(
                 f"groups: group {group!r} has rows of one class only ({label!r}), which permuting "
                 "within groups never changes. Leave the group out, or merge it with another."

@@ -9,6 +9,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from fisherkit.core import coding
 from fisherkit.core.coding import Rule, discriminant_axes
+from fisherkit.core.labels import decode, encode, targets
 
 MU = 0.3
 
@@ -176,19 +177,17 @@ def test_axes_of_a_model_that_sees_nothing_are_finite():
 @pytest.mark.parametrize("labels", [["b", "a", "c", "a"], [3, -1, 7, -1], [True, False, True]])
 def test_labels_survive_a_round_trip(labels):
     y, reference = np.array(labels), np.zeros((1, 1))
-    classes, index = coding.encode(y, reference)
+    classes, index = encode(y, reference)
     np.testing.assert_array_equal(classes, np.unique(y))
-    np.testing.assert_array_equal(coding.decode(classes, index), y)
+    np.testing.assert_array_equal(decode(classes, index), y)
 
 
 def test_two_classes_are_signs_and_more_are_indicators():
     reference = np.zeros((1, 1))
     np.testing.assert_array_equal(
-        coding.targets(np.array([0, 1, 1]), 2, reference), [[-1.0], [1.0], [1.0]]
+        targets(np.array([0, 1, 1]), 2, reference), [[-1.0], [1.0], [1.0]]
     )
-    np.testing.assert_array_equal(
-        coding.targets(np.array([2, 0, 1]), 3, reference), np.eye(3)[[2, 0, 1]]
-    )
+    np.testing.assert_array_equal(targets(np.array([2, 0, 1]), 3, reference), np.eye(3)[[2, 0, 1]])
 
 
 def test_winners_follow_the_sign_or_the_largest_decision():

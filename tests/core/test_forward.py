@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from fisherkit.core import forward, forward_sweep
+from fisherkit.core import forward
 from fisherkit.core.forward import prefix_scores, select_terms, update_ridge
 from fisherkit.core.weights import Weights
 
@@ -276,9 +276,9 @@ def test_a_row_on_the_boundary_counts_as_right():
 def test_threads_change_nothing(n_classes, criterion, monkeypatch):
     X, y = noisy(60, n_classes)
     alone, _ = run(X, y, criterion=criterion, compiled=True)
-    sweep, _ = forward_sweep._compile()
-    monkeypatch.setattr(forward_sweep, "_compile", lambda: (sweep, 3))
-    monkeypatch.setattr(forward_sweep, "_THREADED", 0)
+    sweep, _ = forward._compile()
+    monkeypatch.setattr(forward, "_compile", lambda: (sweep, 3))
+    monkeypatch.setattr(forward, "_THREADED", 0)
     shared, _ = run(X, y, criterion=criterion, compiled=True)
     np.testing.assert_array_equal(alone.order, shared.order)
     np.testing.assert_array_equal(alone.loo_mse, shared.loo_mse)
@@ -299,7 +299,7 @@ def test_bounds_of_the_sweep_lie_below_the_prices(n_classes, rate):
     live = np.setdiff1d(np.arange(24), path.order[:2])
     P -= (P @ fit.W[0])[:, None] * fit.W[0] / fit.kappa[0]
     out = np.zeros((4, 24))
-    forward_sweep.sweep(P, live, forward._step(fit, fit.W[1] / np.sqrt(fit.kappa[1]), 1e-6), out)
+    forward.sweep(P, live, forward._step(fit, fit.W[1] / np.sqrt(fit.kappa[1]), 1e-6), out)
     np.testing.assert_allclose(P[live] @ fit.W.T, 0.0, atol=1e-12)
     np.testing.assert_allclose(out[1, live], (P[live] ** 2).sum(axis=1))
     error, mse = fit.price_with(P[live], 1e-6) * w.mass

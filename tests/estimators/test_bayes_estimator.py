@@ -122,9 +122,9 @@ def test_leave_one_out_removes_one_copy(n_classes):
 def test_with_inducing_points_leave_one_out_holds_them():
     X, y = oracles.noisy_classes(40, 2, 3)
     model = fit(X, y, n_inducing=8, random_state=0)
-    rows = model._fitted_kernel.features(X)
-    centres = [int(np.argmin(np.sum((rows - c) ** 2, axis=1))) for c in model._centres]
-    np.testing.assert_allclose(rows[centres], model._centres, atol=1e-12)
+    rows = model._expansion.kernel.features(X)
+    centres = [int(np.argmin(np.sum((rows - c) ** 2, axis=1))) for c in model._expansion.centres]
+    np.testing.assert_allclose(rows[centres], model._expansion.centres, atol=1e-12)
     truth = oracles.leave_one_out(gram_of(model, X), 2.0 * y - 1, 1.0, centres=np.array(centres))
     assert gap(model.loo_decision_, truth) < 1e-5  # the jitter of the inducing kernel
 

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fisherkit import BayesianFisherClassifier, KernelFisherClassifier, KernelRidgeCV, audit
 from fisherkit.core.kernels import Gram
+from fisherkit.estimators import inside
 from fisherkit.inference.influence import influences
 
 N = 24
@@ -113,7 +114,7 @@ def test_the_low_rank_path_is_audited_without_the_kernel_matrix(monkeypatch):
         assert gap(table[column].to_numpy(), full[column].to_numpy()) < 1e-5
     monkeypatch.setattr(Gram, "full", lambda self: pytest.fail("K was formed"))
     rows = np.array([17, 3, 400])
-    some = influences(fitted._refit(), rows)
+    some = influences(inside(fitted).refit(), rows)
     np.testing.assert_allclose(some, table["influence"].to_numpy()[rows], rtol=1e-9)
 
 

@@ -13,6 +13,7 @@ from fisherkit import (
     KernelFisherClassifier,
     SparseFisherClassifier,
 )
+from fisherkit.estimators import inside
 from fisherkit.inspection.left_out import (
     how_left_out,
     left_out_coordinates,
@@ -151,7 +152,7 @@ def test_coordinates_of_two_classes_are_the_left_out_decisions_on_another_scale(
 def test_coordinates_of_more_classes_are_those_of_the_left_out_scores():
     X, y = oracles.noisy_classes(40, 3, seed=0)
     model = KernelFisherClassifier(multiclass="ovr").fit(X, y)
-    expected = model._coordinates(model.loo_decision_)
+    expected = inside(model).decision.coordinates(model.loo_decision_)
     found = left_out_path(model).coordinates
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 

@@ -6,6 +6,7 @@ import json
 import sys
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -237,16 +238,18 @@ def test_arrays_that_are_not_what_they_claim_are_refused(path, model, content):
 @pytest.mark.parametrize(
     ("attribute", "value"),
     [
-        ("dual_coef_", np.full(40, np.nan)),
-        ("dual_coef_", np.zeros(39)),
-        ("_centres", np.full((40, 2), np.inf)),
+        ("_expansion.coef", np.full((40, 1), np.nan)),
+        ("_expansion.coef", np.zeros((39, 1))),
+        ("_expansion.centres", np.full((40, 2), np.inf)),
         ("classes_", np.array(["a"])),
         ("n_features_in_", 10**12),
-        ("_fitted_kernel", None),
+        ("_expansion.kernel", None),
     ],
 )
 def test_a_model_that_does_not_answer_finitely_is_refused(path, model, attribute, value, unchecked):
-    setattr(model[-1], attribute, value)
+    name, *inner = attribute.split(".")
+    old = getattr(model[-1], name)
+    setattr(model[-1], name, replace(old, **{inner[0]: value}) if inner else value)
     refused_twice(model, path, "it holds|for .* features|does not answer|are damaged", unchecked)
 
 

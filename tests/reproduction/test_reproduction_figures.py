@@ -152,7 +152,7 @@ def test_the_parameters_of_table_1_give_back_the_kernel():
     X, _ = toy_studies.TOYS["overlap"](random_state=0)
     model = toy_studies.fit_ard("overlap", 0)
     noise = 1 / model.noise_precision_ + math.exp(ln["ln_theta5"])
-    kernel = model._fitted_kernel
+    kernel = model._expansion.kernel
     inner = kernel.block(X, (X - kernel.shift) / kernel.scale)
     J = np.eye(len(X)) - 1 / len(X)
     centred = J @ toy_studies.kernel_33(ln, X, X) @ J / noise

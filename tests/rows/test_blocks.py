@@ -498,7 +498,7 @@ def test_an_interrupted_refit_leaves_the_model_before_it_whole(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fisherkit.estimators.base.tune", interrupted)
+    monkeypatch.setattr("fisherkit.rows.fits.tune", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, np.where(y, "b", "a"))
     np.testing.assert_array_equal(model.predict(X), before)

@@ -11,9 +11,10 @@ from sklearn.model_selection import KFold
 
 from fisherkit.core import forward
 from fisherkit.core.kernels import Gram, Kernel
+from fisherkit.core.labels import Labels
 from fisherkit.core.weights import Weights
 from fisherkit.sparse import crossfit
-from fisherkit.sparse.crossfit import Family, HeldOut, Labels, Sample
+from fisherkit.sparse.crossfit import Family, HeldOut, Sample
 from fisherkit.sparse.learners import ForwardLearner, LqLearner
 
 GAMMA = 0.7
@@ -24,7 +25,7 @@ def labels_of(y, frequency=None, cost=None):
     y = np.asarray(y)
     frequency = np.ones(len(y)) if frequency is None else np.asarray(frequency, dtype=float)
     cost = np.ones(len(y)) if cost is None else np.asarray(cost, dtype=float)
-    return Labels(y, Weights(frequency, cost), int(y.max()) + 1)
+    return Labels(np.arange(y.max() + 1), y, Weights(frequency, cost))
 
 
 def sample_of(X, y, pairs, frequency=None, cost=None, **options):

@@ -10,9 +10,9 @@ from sklearn.linear_model import Lasso
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fisherkit import SparseFisherClassifier
+from fisherkit.core.labels import Labels
 from fisherkit.core.weights import Weights
 from fisherkit.sparse import lasso
-from fisherkit.sparse.crossfit import Labels
 from fisherkit.sparse.learners import ForwardLearner, LqLearner
 
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
@@ -20,7 +20,7 @@ GAMMA = 0.5
 
 
 def labels_of(y, n_classes=None):
-    return Labels(y, Weights(np.ones(len(y)), np.ones(len(y))), n_classes or int(y.max()) + 1)
+    return Labels(np.arange(n_classes or y.max() + 1), y, Weights(np.ones(len(y)), np.ones(len(y))))
 
 
 def test_a_penalised_bias_is_one_more_coefficient_of_the_lasso():

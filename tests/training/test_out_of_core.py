@@ -258,7 +258,7 @@ MEASURE = """
 import sys
 from pathlib import Path
 from fisherkit.cli.commands import app
-import fisherkit.training, fisherkit.model_files, fisherkit.estimators.streaming
+import fisherkit.training, fisherkit.model_files, fisherkit.rows
 
 def peak():
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -1,21 +1,15 @@
 """Every model on the grid, calibrated on its left-out scores and weighted by its likelihood."""
 
-from fisherkit.committee.members import Pricing
-from fisherkit.committee.streamed import (
-    Asked,
-    LocalScores,
-    ScorePass,
-    fit_committee,
-    members_within,
-    within,
-)
+from fisherkit.committee.fitting import CommitteeFit, certain, fit
+from fisherkit.committee.members import COMBINE, Status, table
+from fisherkit.committee.streamed import Asked
 
 __all__ = [
+    "COMBINE",
     "Asked",
-    "LocalScores",
-    "Pricing",
-    "ScorePass",
-    "fit_committee",
-    "members_within",
-    "within",
+    "CommitteeFit",
+    "Status",
+    "certain",
+    "fit",
+    "table",
 ]

@@ -22,8 +22,7 @@ Given the calibrations, g has one coefficient vector for each kernel and width.
 Cost: one decomposition for each kernel and width, plus O(n k) for each member and Newton step. No
 decomposition is kept: of the members that may still end up with weight when a width has been
 priced, the logits and coefficients are, n k numbers each. Logits are columns of
-`fisherkit.tuning.likelihood.Parts`: rows in one array here, in blocks in
-`fisherkit.committee.streamed`.
+`fisherkit.tuning.Parts`: rows in one array here, in blocks in `fisherkit.committee.streamed`.
 """
 
 from __future__ import annotations
@@ -49,17 +48,9 @@ from fisherkit.core import (
     length,
     mu_floor,
 )
+from fisherkit.rows import SharedCentres
 from fisherkit.stored import stored
-from fisherkit.tuning import (
-    GRID,
-    Likelihood,
-    LocalParts,
-    Parts,
-    fit_scalar,
-    log,
-    meaningful,
-    mu_grid,
-)
+from fisherkit.tuning import GRID, Likelihood, Parts, fit_scalar, log, meaningful, mu_grid
 
 COMBINE = ("average", "stack", "best")
 
@@ -349,22 +340,8 @@ def log_prior(families: int, widths: int, mus: int) -> float:
     return -math.log(families * widths) - math.log(mus)
 
 
-def assemble(
-    families: Sequence[KernelFamily],
-    Y: Array,
-    indicator: Array,
-    *,
-    combine: str,
-    min_weight: float,
-) -> Committee:
-    """Price every member of every family, weigh them, and add them up.
-
-    Y (n, k) are the codes and ``indicator`` (n, c) the classes of the rows. Members of less than
-    ``min_weight`` are dropped, and the others rescaled to the same sum.
-    """
-    weights = families[0].design.weights
-    likelihood = Likelihood.of(indicator, weights)
-    pricing = Pricing(LocalParts([likelihood]), likelihood, weights.mean(Y), combine, min_weight)
+def assemble(families: Sequence[KernelFamily], Y: Array, pricing: Pricing) -> Committee:
+    """Price every member of every family on rows with the codes Y (n, k), and add them up."""
     held = None
     for position, family in enumerate(families):
         decomposer = Decomposer(family.design)
@@ -468,31 +445,14 @@ def table(committee: Committee, kernels: Sequence[tuple[str, Kernel]]) -> np.nda
     return rows
 
 
-@stored("expansion")
-@dataclass(frozen=True)
-class Expansion:
-    """One kernel on one set of centres (m, d) at several widths, with coefficients (m, k) each."""
-
-    kernel: Kernel
-    centres: Array
-    gammas: tuple[float | None, ...]
-    coefs: tuple[Array, ...]
-
-    @arrays.quiet_overflow()
-    def __call__(self, X: Array) -> Array:
-        """Sum over the widths, (n, k); distances are found once."""
-        blocks = self.kernel.blocks(X, self.centres, self.gammas)
-        return sum(K @ coef for K, coef in zip(blocks, self.coefs, strict=True))
-
-
-def expand(parts: Sequence[Part], kernels: Sequence[Kernel], X: Array) -> list[Expansion]:
+def expand(parts: Sequence[Part], kernels: Sequence[Kernel], X: Array) -> list[SharedCentres]:
     """The parts on the training rows X; widths of a kernel with the same centres share them."""
     xp = arrays.namespace(X)
     shared: dict[tuple[int, bytes], list[Part]] = {}
     for part in parts:
         shared.setdefault((part.family, part.centres.tobytes()), []).append(part)
     return [
-        Expansion(
+        SharedCentres(
             kernels[family],
             xp.take(X, arrays.indices(group[0].centres, X), axis=0),
             tuple(part.gamma for part in group),

@@ -38,14 +38,9 @@ from fisherkit.committee.members import (
     log_prior,
     shares,
 )
-from fisherkit.core import (
-    FREE,
-    Array,
-    Kernel,
-    arrays,
-    relative_floor,
-)
+from fisherkit.core import FREE, Array, Kernel, Weights, arrays, membership, relative_floor
 from fisherkit.rows import (
+    Basis,
     Block,
     Budget,
     Centres,
@@ -61,6 +56,7 @@ from fisherkit.rows import (
     choose,
     draw,
     left_out,
+    refuse_absent,
     second_pass_numbers,
 )
 from fisherkit.tuning import GRID, Likelihood, LocalParts, Parts, log, meaningful, mu_grid
@@ -73,15 +69,18 @@ _FORM_MATRICES = 4  # m x m matrices of a decomposition
 
 @dataclass(frozen=True)
 class Asked:
-    """A committee as the estimator asks for it.
+    """A committee as the estimator asks for it: everything but the rows.
 
     ``widths`` gives the gammas of each kernel from the mean and variance of each feature.
     """
 
+    names: Sequence[str]
     kernels: Sequence[Kernel]
     widths: Callable[[np.ndarray, np.ndarray], list[tuple[float | None, ...]]]
     penalty: str
-    plan: Plan
+    basis: Basis
+    combine: str
+    min_weight: float
     seed: int
 
 
@@ -125,8 +124,12 @@ class ScorePass:
 class ScoredParts(Parts, Protocol):
     """Parts that can be scored: a column of scores for each form and its mus.
 
-    Scores of ``capacity`` members, and logits of ``limit`` members, can be kept at a time.
+    Scores of ``capacity`` members, and logits of ``limit`` members, can be kept at a time; passes
+    over the ``rows`` have their share of the budget.
     """
+
+    @property
+    def rows(self) -> Rows: ...
 
     @property
     def capacity(self) -> int: ...
@@ -147,8 +150,10 @@ class LocalScores(LocalParts):
     limit: int
 
     @classmethod
-    def of(cls, rows: LocalRows, likelihood: Likelihood) -> LocalScores:
+    def of(cls, rows: LocalRows) -> LocalScores:
         """Rows with the memory budget of the whole fit."""
+        weights = Weights(rows.frequency, rows.cost)
+        likelihood = Likelihood.of(membership(rows.Y), weights)
         capacity, limit = members_within(rows.budget, rows.n, rows.k)
         slices = list(arrays.row_blocks(rows.n, len(GRID) * rows.k))
         parts = [likelihood.rows(some) for some in slices]
@@ -164,7 +169,7 @@ class LocalScores(LocalParts):
 
         def call(position: int) -> Any:
             pieces = [column[position] for column in columns]
-            return terms(self.likelihoods[position], pieces, *arguments)
+            return terms(self.parts[position], pieces, *arguments)
 
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
             try:
@@ -194,40 +199,28 @@ def within(rows: Any) -> Any:
     return replace(rows, budget=Budget(int(_PASS_SHARE * rows.budget.bytes)))
 
 
-@dataclass(frozen=True)
-class LargeCommittee:
-    """A committee, the rows (p, d) that its centres are numbers of, and their places in the data.
-
-    ``spread`` is the range of each feature.
-    """
-
-    committee: Committee
-    pool: Array
-    places: np.ndarray
-    spread: np.ndarray
-
-
-def fit_committee(
+def fit_streamed(
     asked: Asked,
-    rows: Rows,
+    plan: Plan,
     parts: ScoredParts,
     pricing: Pricing,
-    d: int,
-    given: Sample | None = None,
-) -> LargeCommittee:
+    named: Sample | None,
+) -> tuple[Committee, Array, np.ndarray]:
     """Survey, widths, centres, and the two passes for all members, which ``pricing`` weighs.
 
-    ``rows`` have the share of the budget that is theirs; ``given`` are the centres if known.
+    ``named`` are the centres if they are known. The centres of the members are numbers of the rows
+    (p, d) returned, which have these places in the data.
     """
-    m = asked.plan.n_components
+    m, rows = plan.n_components, parts.rows
     assert m is not None
-    rows.budget.require(second_pass_numbers(m, d, rows.k, len(GRID)))  # before any row is read
+    refuse_absent(named)
+    rows.budget.require(second_pass_numbers(m, rows.d, rows.k, len(GRID)))  # before any row is read
     _require_room(parts.capacity, 1, pricing.combine)
-    sample, pool, seen = draw(asked.plan, asked.seed, rows, d)
-    pool = given or pool
-    some, X = (arrays.like(part.X, rows.reference) for part in (sample, pool))
-    fit = _Fit(asked, rows, parts, pool, some, X)
-    log.info("%s", asked.plan.reason)
+    drawn = draw(plan, asked.seed, rows)
+    pool, seen = named or drawn.pool, drawn.seen
+    some, X = (arrays.like(part.X, rows.reference) for part in (drawn.sample, pool))
+    fit = _Fit(asked, plan, parts, pool, some, X)
+    log.info("%s", plan.reason)
     gammas = asked.widths(seen.mean, seen.variances)
     every = [
         _Width(position, replace(kernel, gamma=gamma), len(asked.kernels), len(own))
@@ -241,7 +234,7 @@ def fit_committee(
     found = pricing.add_up()
     if pricing.overflow:
         found = replace(found, logits=fit.blended(found, every))
-    return LargeCommittee(found, X, rows.locate(pool.index), seen.highest - seen.lowest)
+    return found, X, rows.locate(pool.index)
 
 
 @dataclass(frozen=True)
@@ -260,15 +253,19 @@ class _Fit:
     rows at random."""
 
     asked: Asked
-    rows: Rows
+    plan: Plan
     parts: ScoredParts
     pool: Sample
     some: Array
     X: Array
 
+    @property
+    def rows(self) -> Rows:
+        return self.parts.rows
+
     def groups(self, every: list[_Width]) -> Iterator[list[_Width]]:
         """Widths that share their passes: as many as memory holds the moments and scores of."""
-        m, rows = self.asked.plan.n_components, self.rows
+        m, rows = self.plan.n_components, self.rows
         assert m is not None
         moments = 8 * m * (blas_threads() * (m + rows.k + 1) + _FORM_MATRICES * m)
         size = min(self.parts.capacity // len(GRID), int(0.5 * rows.budget.bytes) // moments)
@@ -346,10 +343,9 @@ class _Fit:
         return logits
 
     def _chosen(self, kernel: Kernel) -> np.ndarray:
-        asked = self.asked
-        if asked.plan.basis == "given":
+        if self.plan.basis == "given":
             return np.arange(self.pool.size)
-        return choose(asked.plan, asked.seed, kernel, self.pool, self.rows.reference)
+        return choose(self.plan, self.asked.seed, kernel, self.pool, self.rows.reference)
 
     def _floor(self, total: float) -> float:
         """The smallest mu, relative to tr(G)/n."""

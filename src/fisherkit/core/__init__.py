@@ -55,6 +55,7 @@ from fisherkit.core.kernels import (
     width_of_moments,
     width_step,
 )
+from fisherkit.core.labels import Labels, decode, encode, membership
 from fisherkit.core.progress import Meter
 from fisherkit.core.ridge import (
     DenseResolvent,
@@ -92,6 +93,7 @@ __all__ = [
     "Gram",
     "Kernel",
     "KernelObject",
+    "Labels",
     "Meter",
     "NotPositiveError",
     "Parametric",
@@ -106,6 +108,8 @@ __all__ = [
     "Weights",
     "ahead",
     "choose_rows",
+    "decode",
+    "encode",
     "feature_moments",
     "fingerprints",
     "gamma_of_variance",
@@ -113,6 +117,7 @@ __all__ = [
     "left_out",
     "length",
     "median_gamma",
+    "membership",
     "mu_floor",
     "not_finite",
     "race",

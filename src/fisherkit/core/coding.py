@@ -1,4 +1,4 @@
-"""Labels to targets, and scores back to decisions and labels.
+"""From scores to decisions.
 
 Two classes are coded +-1 in one column, more as 0/1 indicators. A `Rule` turns scores f into
 decisions, one per class (or one signed number for two classes), by an affine map
@@ -18,28 +18,8 @@ import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
+from fisherkit.core.labels import indicators
 from fisherkit.stored import stored
-
-
-def encode(y: Any, reference: Array) -> tuple[Any, Array]:
-    """Sorted classes and the class index of each row, beside reference; strings stay NumPy."""
-    xp = arrays.namespace(reference)
-    if arrays.library(y) != arrays.library(reference):
-        y = arrays.to_numpy(y)
-        if not arrays.is_numpy(reference) and y.dtype.kind in "biuf":
-            y = arrays.beside(y, reference)
-    if arrays.is_numpy(y):
-        classes, index = np.unique(y, return_inverse=True)
-        return classes, arrays.indices(index, reference)
-    unique = xp.unique_inverse(y)
-    return unique.values, xp.astype(xp.reshape(unique.inverse_indices, (-1,)), xp.int64)
-
-
-def decode(classes: Any, index: Array) -> Any:
-    """Labels of class indices, in the namespace of the labels seen in fit."""
-    if arrays.is_numpy(classes):
-        return classes[arrays.to_numpy(index)]
-    return arrays.namespace(classes).take(classes, index, axis=0)
 
 
 def winners(decisions: Array) -> Array:
@@ -72,19 +52,6 @@ def ahead(values: Array, winner: Array, rows: Array) -> Array:
     least = xp.finfo(values.dtype).smallest_normal
     above = top + xp.maximum(2 * arrays.eps(values) * xp.abs(top), xp.full_like(top, least))
     return xp.where(rows[:, None] & own, above, values)
-
-
-def indicators(index: Array, n_classes: int, reference: Array) -> Array:
-    """0/1 membership (n, c)."""
-    xp = arrays.namespace(index)
-    classes = arrays.indices(np.arange(n_classes), reference)
-    return xp.astype(index[:, None] == classes[None, :], reference.dtype)
-
-
-def targets(index: Array, n_classes: int, reference: Array) -> Array:
-    """+-1 codes (n, 1) for two classes, indicators (n, c) otherwise."""
-    Y = indicators(index, n_classes, reference)
-    return Y[:, 1:] * 2 - 1 if n_classes == 2 else Y
 
 
 @stored("decision rule")

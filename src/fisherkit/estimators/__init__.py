@@ -1,6 +1,5 @@
 """What users construct: validation, fit, decisions; no linear algebra here."""
 
-from fisherkit.estimators.base import Task
 from fisherkit.estimators.bayes import BayesianFisherClassifier
 from fisherkit.estimators.committee import FisherCommitteeClassifier
 from fisherkit.estimators.decisions import DecisionMixin, DiscriminantMixin
@@ -10,6 +9,7 @@ from fisherkit.estimators.sparse import (
     ForwardFisherClassifier,
     SparseFisherClassifier,
 )
+from fisherkit.estimators.view import Inside, inside
 
 __all__ = [
     "BayesianFisherClassifier",
@@ -18,8 +18,9 @@ __all__ = [
     "ExpansionMixin",
     "FisherCommitteeClassifier",
     "ForwardFisherClassifier",
+    "Inside",
     "KernelFisherClassifier",
     "KernelRidgeCV",
     "SparseFisherClassifier",
-    "Task",
+    "inside",
 ]

@@ -1,26 +1,38 @@
-"""One kernel width per feature of `fisherkit.KernelFisherClassifier`: from a task to its fit."""
+"""One kernel width per feature of `fisherkit.KernelFisherClassifier`: from rows to a fit."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fisherkit.core import FittedKernel, Parametric, arrays
-from fisherkit.estimators import validation
-from fisherkit.estimators.base import Task, standardisation
-from fisherkit.tuning import CRITERIA, Tuned, relevance
+from fisherkit.estimators.base import standardisation
+from fisherkit.rows import Fit, MemoryRows, RowSource, Spec, Task, fitted
+from fisherkit.tuning import CRITERIA, relevance
 
 
-def tune(model: Any, task: Task) -> tuple[Task, Tuned]:
+@dataclass(frozen=True)
+class FeatureFit(Fit):
+    """A fit whose kernel has a width for each feature: gamma and relevance (d,), how learned."""
+
+    gamma: Any = None
+    relevance: Any = None
+    widths: Any = None
+
+
+def fit(rows: RowSource, spec: Spec) -> FeatureFit:
     """One width per feature if they are better, one for all (standardised) otherwise."""
+    assert isinstance(rows, MemoryRows)
+    task = rows.task(spec)
     raw = task.problem.design.gram.X
-    left_out, classes = _left_out(model, task)
+    left_out, classes = _left_out(spec, task)
     columns, shift, scale = standardisation(left_out.X, left_out.weights)
     kernel = FittedKernel(Parametric(columns.shape[0]), np.empty(0), columns, shift, scale)
-    task = task.on(kernel.features(raw))
+    features = kernel.features(raw)
+    task = task.on(features)
     tuned = task.tune()
     assert tuned.selection.gamma is not None
     log_w = np.full(columns.shape[0], math.log(2 * tuned.selection.gamma))
@@ -35,41 +47,52 @@ def tune(model: Any, task: Task) -> tuple[Task, Tuned]:
     if widths.spread > 0:
         log_w = widths.log_w
         root = arrays.like(np.exp(0.5 * log_w) / math.sqrt(2), raw)
-        task = replace(task.on(kernel.features(raw) * root), gamma=1.0, search_gamma=False)
+        task = replace(task.on(features * root), gamma=1.0, search_gamma=False)
         tuned = task.tune()
-    model._store(task, tuned)
+    found = fitted(replace(task, features=features), tuned)
     xp = arrays.namespace(raw)
-    chosen = xp.take(raw, arrays.indices(tuned.centres, raw), axis=0)
-    model._centres, model._training_features = kernel.features(chosen), kernel.features(raw)
-    model._fitted_kernel = replace(kernel, theta=np.append(0.0, log_w))
+    expansion = replace(
+        found.expansion,
+        kernel=replace(kernel, theta=np.append(0.0, log_w)),
+        centres=xp.take(features, arrays.indices(tuned.centres, raw), axis=0),
+    )
     used = arrays.to_numpy(columns)
     gamma, relevances = np.zeros(raw.shape[1]), np.zeros(raw.shape[1])
     # Of features so small that it overflows, gamma is infinite.
     gamma[used] = (np.exp(0.5 * log_w) / arrays.to_numpy(scale)) ** 2 / 2
-    varies = arrays.to_numpy(xp.max(kernel.features(raw), axis=0)) > 0
+    varies = arrays.to_numpy(xp.max(features, axis=0)) > 0
     relevances[used] = np.where(varies, np.exp(log_w), 0.0)
-    model.gamma_, model.relevance_ = arrays.like(gamma, raw), arrays.like(relevances, raw)
-    model.widths_ = widths
-    return task, tuned
+    return FeatureFit(
+        expansion=expansion,
+        centres=found.centres,
+        selection=found.selection,
+        left_out=found.left_out,
+        scatter=found.scatter,
+        training=found.training,
+        gamma=arrays.like(gamma, raw),
+        relevance=arrays.like(relevances, raw),
+        widths=widths,
+    )
 
 
-def _left_out(model: Any, task: Task) -> tuple[relevance.LeftOut, np.ndarray]:
+def _left_out(spec: Spec, task: Task) -> tuple[relevance.LeftOut, np.ndarray]:
     """The criterion on rows merged by value and class, and their classes."""
     design = task.problem.design
     X = design.gram.X
+    assert isinstance(spec.criterion, str)
     xp = arrays.namespace(X)
-    assert task.indicator is not None
-    index = np.argmax(arrays.to_numpy(task.indicator), axis=1)
-    first, group = design.gram.distinct().split(index, task.indicator.shape[1])
+    assert task.labels is not None
+    index = arrays.to_numpy(task.labels.index)
+    first, group = design.gram.distinct().split(index, task.labels.n_classes)
     rows = arrays.indices(first, X)
     left_out = relevance.LeftOut(
         X=xp.take(X, rows, axis=0),
         Y=xp.take(task.problem.Y, rows, axis=0),
         weights=design.weights.merge(first, group),
-        rule=model.criterion,
-        penalty=model.penalty,
-        bias=validation.bias(model.bias),
-        balanced=task.rule.balanced,
+        rule=spec.criterion,
+        penalty=spec.penalty,
+        bias=spec.bias,
+        balanced=spec.balanced,
     )
     return left_out, index[first]
 

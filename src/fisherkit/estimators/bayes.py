@@ -29,27 +29,25 @@ from fisherkit.core import (
     Distinct,
     FittedKernel,
     KernelObject,
+    Labels,
     Parametric,
     Ridge,
     Weights,
     arrays,
     coding,
 )
-from fisherkit.estimators import validation
+from fisherkit.estimators import opening, validation
 from fisherkit.estimators.base import (
     KernelModel,
-    float_dtypes,
-    require_finite_model,
-    rows_have_numbers,
-    split_rows,
     standardisation,
     whole,
 )
 from fisherkit.estimators.decisions import DiscriminantMixin
-from fisherkit.estimators.streaming import interleave
+from fisherkit.estimators.opening import float_dtypes
 from fisherkit.inference import Reach
+from fisherkit.rows import IN_MEMORY, Expansion, require_finite_model, rows_have_numbers
 from fisherkit.stored import stored
-from fisherkit.tuning import Climb, Ending, log, maximise, mention
+from fisherkit.tuning import Climb, Ending, LocalParts, log, maximise, mention
 
 KERNELS = ("rbf", "linear")
 PROBABILITIES = ("loo", "noise_model")
@@ -227,20 +225,19 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self
         """
         self._check_parameters()
-        X, _, kept, _, self.classes_, index, weights = self._labelled(X, y, sample_weight)
-        X, dropped = split_rows(X, kept, pairwise=False)
+        rows = opening.in_memory(self, X, y, sample_weight, IN_MEMORY)
+        X, labels, kept = rows.X, rows.labels, rows.kept
+        assert labels is not None
+        self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
-        sample, group = self._sample(X, index, weights, rng)
+        sample, group = self._sample(X, labels, rng)
         self._rows_seen, self._training = (kept, group), sample
         learned = self._learn(sample, rng)
         decisions = self._fit_scores(sample, learned)
         self._keep(sample, learned)
-        rows = arrays.indices(group, decisions)
-        decisions = arrays.namespace(decisions).take(decisions, rows, axis=0)
-        if dropped is not None:  # a row of weight 0 is not part of the fit
-            absent = self._decide(self._raw_scores(dropped))
-            decisions = interleave(decisions, absent, kept)
-        self.loo_decision_ = decisions[:, 0] if decisions.shape[1] == 1 else decisions
+        decisions = arrays.take_rows(decisions, arrays.indices(group, decisions))
+        decisions = rows.in_order([decisions], self._expansion, self._decision, labels.n_decisions)
+        self.loo_decision_ = decisions[:, 0] if rows.flat else decisions
         return self
 
     def _check_parameters(self) -> None:
@@ -277,7 +274,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             parts = [self.kernel, *self.kernel.get_params().values()]
             if any(isinstance(part, WhiteKernel) for part in parts):
                 raise ValueError(
-                    f"kernel={self.kernel!r} has a WhiteKernel; noise is always part of the self. "
+                    f"kernel={self.kernel!r} has a WhiteKernel; noise is always part of the model. "
                     "Leave it out."
                 )
         if self.kernel == "linear" and self.n_inducing is not None:
@@ -287,9 +284,10 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             )
 
     def _sample(
-        self, X: Array, index: Array, weights: Weights, rng: np.random.RandomState
+        self, X: Array, labels: Labels, rng: np.random.RandomState
     ) -> tuple[Sample, np.ndarray]:
         """Merged and scaled rows, and the merged row of each row."""
+        weights, index = labels.weights, labels.index
         xp = arrays.namespace(X)
         if isinstance(self.kernel, KernelOfSklearn) and not arrays.is_numpy(X):
             raise ValueError(
@@ -319,7 +317,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             columns=columns,
             shift=shift,
             scale=scale,
-            indicator=coding.indicators(xp.take(index, rows, axis=0), n_classes, X),
+            indicator=labels.take(first).indicator,
             weights=merged,
         )
         return self._with_inducing(sample, Distinct.rows(X), rng), group
@@ -385,9 +383,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     def _keep(self, sample: Sample, learned: learning.Learned) -> None:
         """Fitted attributes of the kernel."""
         covariance, theta = learned.covariance, learned.theta
-        self._fitted_kernel = FittedKernel(
-            covariance, theta, sample.columns, sample.shift, sample.scale
-        )
         self.log_evidence_ = sample.evidence(covariance, self.evidence).value(theta)
         self.hyperprior_ = dict(sorted(learned.spreads.items()))
         self.restarts_ = learned.climbs
@@ -432,12 +427,19 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.nugget_ = self._posterior.nugget
         self.class_centres_ = arrays.like(self._posterior.centres, sample.X)
         self.expected_error_ = float(ndtr(-0.5 * SIDE * math.sqrt(self.noise_precision_)))
-        self._centres = sample.X if sample.U is None else sample.U
         flat = n_classes == 2
-        self.dual_coef_ = ridge.coef[:, 0] if flat else ridge.coef.T
-        self.intercept_ = ridge.intercept[0] if flat else ridge.intercept
+        self._expansion = Expansion(
+            kernel=FittedKernel(covariance, theta, sample.columns, sample.shift, sample.scale),
+            centres=sample.X if sample.U is None else sample.U,
+            columns=None,
+            coef=ridge.coef,
+            intercept=ridge.intercept,
+            flat=flat,
+        )
         rule = coding.Rule("binary" if flat else "lda", balanced=False)
-        decisions = self._calibrate(ridge, rule, indicator)
+        copies = weights.frequency @ indicator
+        classes = Weights(copies, arrays.namespace(copies).ones_like(copies))
+        (decisions,) = self._decide(LocalParts([ridge]), rule, classes, ridge.scatter)
         self._noise_model = self.probability == "noise_model"
         return decisions
 
@@ -465,16 +467,16 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         return self._rows_seen
 
     def _refit(self) -> Ridge:
-        kernel = self._fitted_kernel
+        kernel = self._expansion.kernel
         K_nm, K_mm = self._kernel_values(self._training, kernel.covariance, kernel.theta)
         return self._ridge(K_nm, K_mm, self._training)
 
     def _reach(self) -> tuple[Reach, Array]:
-        kernel, sample = self._fitted_kernel, self._training
+        kernel, sample = self._expansion.kernel, self._training
         K_nm, K_mm = self._kernel_values(sample, kernel.covariance, kernel.theta)
         form = learning.canonical(K_nm, K_mm, sample.weights)
         mu = learning.noise(K_nm, sample.weights) if K_mm is None else 1.0
-        return Reach.of(form, sample.codes, mu, K_nm), self._centres
+        return Reach.of(form, sample.codes, mu, K_nm), self._expansion.centres
 
     def latent(self, X: Any, return_std: bool = False) -> Any:
         """The discriminant relative to the midpoint of the class centres, and its error bars.
@@ -504,13 +506,14 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     def _latent(self, X: Array, *, with_variance: bool) -> tuple[Array, Array | None]:
         """Posterior mean (n, c-1) and variance (n,), in row blocks."""
         xp = arrays.namespace(X)
+        kernel, centres = self._expansion.kernel, self._expansion.centres
         means, variances = [], []
-        for rows in arrays.row_blocks(X.shape[0], self._centres.shape[0]):
+        for rows in arrays.row_blocks(X.shape[0], centres.shape[0]):
             with arrays.quiet_overflow():  # `rows_have_numbers` says which row
-                k = self._fitted_kernel.block(X[rows, :], self._centres)
+                k = kernel.block(X[rows, :], centres)
                 means.append(self._posterior.mean(k))
                 if with_variance:
-                    prior = self._fitted_kernel.diagonal(X[rows, :])
+                    prior = kernel.diagonal(X[rows, :])
                     variances.append(self._posterior.variance(k, prior))
         mean = xp.concat(means, axis=0)
         variance = xp.concat(variances, axis=0) if with_variance else None

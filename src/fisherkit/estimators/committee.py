@@ -10,33 +10,20 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fisherkit.committee import Asked, members
+from fisherkit.committee import COMBINE, Asked, CommitteeFit, Status, certain, fit, table
 from fisherkit.core import (
-    FREE,
     KERNELS,
-    Array,
-    Design,
-    Gram,
     Kernel,
     arrays,
-    coding,
-    feature_moments,
     width_of_moments,
     width_step,
 )
-from fisherkit.estimators import dask_committee, streaming, validation
-from fisherkit.estimators.base import (
-    PENALTIES,
-    KernelModel,
-    require_finite_model,
-    rows_have_numbers,
-    split_rows,
-    whole,
-)
+from fisherkit.estimators import validation
+from fisherkit.estimators.base import PENALTIES, KernelModel, whole
 from fisherkit.estimators.decisions import DecisionMixin
-from fisherkit.rows import Plan, is_dask, read
+from fisherkit.rows import RowSource, require_finite_model
 from fisherkit.stored import stored
-from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
+from fisherkit.tuning import GRID, LOG_ODDS, mention
 
 _CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
@@ -210,6 +197,10 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     def members_(self) -> np.ndarray:
         return self._record.members
 
+    @property
+    def dual_coef_(self) -> dict[tuple[str, float | None], Any]:
+        return self._dual_coef
+
     @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Price every member, weigh them, and add them up.
@@ -226,78 +217,63 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         -------
         self
         """
-        names = self._check_words()
-        if is_dask(X):
-            return dask_committee.fit_members(self, X, y, sample_weight)
-        if (plan := self._plan(X)).streamed:
-            return streaming.fit_members(self, plan, X, y, sample_weight)
-        X = streaming.dense(X)
-        X, rounding, kept, _, classes, index, weights = self._labelled(
-            X, y, sample_weight, self.class_weight
-        )
-        basis, m, rows = self._basis(kept, X.shape[0])
-        X, dropped = split_rows(X, kept, pairwise=False)
-        kernels, seed = self._kernels(), self._seed()
-        widths = self._widths(kernels, *feature_moments(X, weights.frequency))
-        families = [
-            members.KernelFamily(
-                name,
-                Design(
-                    gram=Gram(X, kernel, rounding),
-                    weights=weights,
-                    penalty=self.penalty,
-                    bias=FREE,
-                    basis=basis,
-                    n_components=m,
-                    rows=rows,
-                    seed=seed,
-                ),
-                gammas,
-            )
-            for name, kernel, gammas in zip(names, kernels, widths, strict=True)
-        ]
-        found = members.assemble(
-            families,
-            coding.targets(index, classes.shape[0], X),
-            coding.indicators(index, classes.shape[0], X),
-            combine=self.combine,
-            min_weight=self.min_weight,
-        )
-        self.classes_ = classes
-        self._store_committee(found, X, kept)
-        (logits,) = found.logits
-        if dropped is not None:  # a row of weight 0 is not part of the fit
-            logits = streaming.interleave(logits, self._raw_scores(dropped), kept)
-        self.loo_proba_ = probabilities(logits, 1.0)
+        self._check_words()
+        rows = self._open(X, y, sample_weight)
+        self._store(rows, fit(rows, self._asked()))
         return self
 
-    def _check_words(self) -> list[str]:
-        """Refuse parameters that make no sense; the names of the kernels."""
-        validation.one_of("combine", self.combine, members.COMBINE)
+    def _store(self, rows: RowSource, found: CommitteeFit) -> None:
+        """Fitted attributes."""
+        committee, intercept = found.committee, found.committee.intercept
+        names, labels, flat = self._names(), rows.labels, rows.flat
+        assert labels is not None
+        self.classes_ = labels.classes
+        self._record = _Record(table(committee, list(zip(names, self._kernels(), strict=True))))
+        self.weights_ = arrays.like(committee.weights, intercept)
+        self.effective_members_ = committee.effective_members
+        self.status_ = committee.status
+        mention(self, committee.status, {Status.CLASS_PRIOR})
+        self.calibration_ = LOG_ODDS
+        self._dual_coef, self.basis_indices_ = {}, {}
+        for part in committee.parts:
+            require_finite_model(part.coef, intercept)
+            key = names[part.family], part.gamma
+            self._dual_coef[key] = part.coef[:, 0] if flat else part.coef.T
+            self.basis_indices_[key] = arrays.indices(found.places[part.centres], intercept)
+        self._expansion = found.expansion
+        self.loo_proba_ = rows.in_order(found.left_out, found.expansion, certain, labels.n_classes)
+
+    def _check_words(self) -> None:
+        """Refuse parameters that make no sense."""
+        validation.one_of("combine", self.combine, COMBINE)
         validation.fraction("min_weight", self.min_weight)
         validation.one_of("penalty", self.penalty, PENALTIES)
         validation.positive("n_widths", self.n_widths)
         names = self._names()
         validation.kernel_arguments(self.kernel_params, self.kernels)
         validation.gamma_lists("gammas", self.gammas, len(names))
-        return names
 
     def _kernels(self) -> list[Kernel]:
         """The kernels but for their widths."""
         return [replace(self._with_parameters(k), takes_gamma=callable(k)) for k in self.kernels]
 
-    def _seed(self) -> int:
-        return check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-
     def _row_numbers(self) -> int:
         members = len(GRID) * len(self.kernels) * self.n_widths
         return _CALIBRATION_COPIES * len(GRID) + members
 
-    def _asked(self, plan: Plan) -> Asked:
-        """The parameters for a fit that reads its rows in blocks."""
+    def _asked(self) -> Asked:
+        """The parameters, checked."""
         kernels = self._kernels()
-        widths = partial(self._widths, kernels)
-        return Asked(kernels, widths, self.penalty, plan, self._seed())
+        return Asked(
+            names=self._names(),
+            kernels=kernels,
+            widths=partial(self._widths, kernels),
+            penalty=self.penalty,
+            basis=self._basis(),
+            combine=self.combine,
+            min_weight=self.min_weight,
+            seed=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+        )
 
     def _names(self) -> list[str]:
         """Names of the kernels, each of them valid."""
@@ -338,43 +314,3 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
                 reference = width_of_moments(mean, variance, model)
                 widths.append(tuple(float(g) for g in reference * octave**octaves))
         return widths
-
-    def _store_committee(
-        self,
-        found: members.Committee,
-        X: Array,
-        kept: np.ndarray,
-    ) -> None:
-        """Fitted attributes: the centres are rows of X, at the places ``kept`` in the data."""
-        names, kernels = self._names(), self._kernels()
-        flat = found.intercept.shape[0] == 1
-        self._record = _Record(members.table(found, list(zip(names, kernels, strict=True))))
-        self.weights_ = arrays.like(found.weights, X)
-        self.effective_members_ = found.effective_members
-        self.status_ = found.status
-        mention(self, found.status, {members.Status.CLASS_PRIOR})
-        self.calibration_ = LOG_ODDS
-        self.intercept_ = found.intercept[0] if flat else found.intercept
-        self.dual_coef_, self.basis_indices_ = {}, {}
-        for part in found.parts:
-            require_finite_model(part.coef, found.intercept)
-            key = names[part.family], part.gamma
-            self.dual_coef_[key] = part.coef[:, 0] if flat else part.coef.T
-            self.basis_indices_[key] = arrays.indices(kept[part.centres], X)
-        self._expansions = members.expand(found.parts, kernels, X)
-
-    def _raw_scores(self, X: Array) -> Array:
-        """g(x) for validated rows, in row blocks."""
-        xp = arrays.namespace(self.weights_)
-        centres = max((part.centres.shape[0] for part in self._expansions), default=1)
-        intercept = xp.reshape(self.intercept_, (1, -1))
-        parts = []
-        for rows in arrays.row_blocks(X.shape[0], max(centres, X.shape[1])):
-            some = arrays.widen(read(X, rows))
-            g = intercept + xp.zeros_like(some[:, :1])
-            for expansion in self._expansions:
-                g = g + expansion(some)
-            parts.append(g)
-        scores = xp.concat(parts, axis=0)
-        rows_have_numbers(scores, "score")
-        return scores

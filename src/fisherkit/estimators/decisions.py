@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fisherkit.core import Array, Residuals, arrays, coding
+from fisherkit.core import Array, Rule, Weights, arrays, coding, decode, membership
 from fisherkit.estimators import validation
 from fisherkit.inference import conformal
 from fisherkit.rows import is_dask, lazily
-from fisherkit.tuning import UNDECIDED, Slope, fit_slope, loo_decisions, mention, probabilities
+from fisherkit.tuning import UNDECIDED, Parts, Slope, decide, mention, probabilities
 
 
 class DecisionMixin(ClassifierMixin):
@@ -52,7 +53,7 @@ class DecisionMixin(ClassifierMixin):
         if is_dask(X):
             return lazily(self, "predict", X)
         decisions, _ = self._decisions(X, "predict")
-        return coding.decode(self.classes_, coding.winners(decisions))
+        return decode(self.classes_, coding.winners(decisions))
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each class, calibrated on held-out decisions; (n, n_classes)."""
@@ -65,34 +66,17 @@ class DecisionMixin(ClassifierMixin):
 class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DecisionMixin):
     """From the scores of a `KernelModel` to decisions, labels, probabilities and coordinates."""
 
-    def _calibrate(self, fit: Residuals, rule: coding.Rule, indicator: Array) -> Array:
-        """Decisions, coordinates and probabilities from scores; returns leave-one-out decisions."""
-        xp = arrays.namespace(indicator)
-        counts = xp.sum(fit.weights.v[:, None] * indicator, axis=0)
-        self._set_rule(rule, counts, fit.scatter)
-        self._indicator = indicator
-        decisions, known = loo_decisions(fit, rule, indicator)
-        self._set_calibration(
-            fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced)
-        )
-        return decisions
-
-    def _set_rule(self, rule: coding.Rule, counts: Array, scatter: Array) -> None:
-        """From scores to decisions and coordinates: class counts (c,) and residual scatter E."""
-        self._matrix, self._offset = rule.affine(counts, scatter)
-        if rule.kind == "binary":  # of the two indicators, from that of the code
-            scatter = scatter / 4 * arrays.like([[1.0, -1.0], [-1.0, 1.0]], scatter)
-        self._axes = coding.discriminant_axes(counts, scatter)
-        self._shares = counts / arrays.namespace(counts).sum(counts)
-        self._n_features_out = self._axes.shape[1]
-        self._rule = rule
-
-    def _decide(self, scores: Array) -> Array:
-        return (scores if self._matrix is None else scores @ self._matrix) + self._offset
+    def _decide(self, left: Parts, rule: Rule, classes: Weights, scatter: Array) -> Sequence[Any]:
+        """Decisions, coordinates and probabilities; returns a column of leave-one-out decisions."""
+        decided = decide(left, rule, classes, scatter)
+        self._decision = decided.decision
+        self._n_features_out = decided.decision.axes.shape[1]
+        self._set_calibration(decided.slope)
+        return decided.left_out
 
     def _decisions(self, X: Any, method: str) -> tuple[Array, Any]:
         scores, dtype = self._scores(X, method)
-        return self._decide(scores), dtype
+        return self._decision(scores), dtype
 
     def transform(self, X: Any) -> Any:
         """Discriminant coordinates, with a within-class variance, penalty included, of one.
@@ -114,14 +98,7 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         if is_dask(X):
             return lazily(self, "transform", X)
         scores, dtype = self._scores(X, "transform")
-        return arrays.narrowed(self._coordinates(scores), dtype)
-
-    def _coordinates(self, scores: Array) -> Array:
-        """Discriminant coordinates (n, c-1) of scores (n, k)."""
-        if scores.shape[1] == 1:
-            xp = arrays.namespace(scores)
-            scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
-        return (scores - self._shares) @ self._axes
+        return arrays.narrowed(self._decision.coordinates(scores), dtype)
 
     def predict_set(
         self,
@@ -193,9 +170,11 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         confidence = validation.confidence(confidence)
         validation.one_of("method", method, conformal.METHODS)
         reach, centres = self._reach()
-        xp = arrays.namespace(self._indicator)
-        cost = xp.max(self._indicator * reach.ridge.weights.cost[:, None], axis=0)
-        sets = conformal.Sets(reach, self._indicator, cost, self._rule.balanced, class_conditional)
+        indicator = membership(reach.ridge.Y)
+        xp = arrays.namespace(indicator)
+        cost = xp.max(indicator * reach.ridge.weights.cost[:, None], axis=0)
+        balanced = self._decision.rule.balanced
+        sets = conformal.Sets(reach, indicator, cost, balanced, class_conditional)
         full = method == "full"
         blocks = self._kernel_blocks(
             X, "predict_set", centres, diagonal=full and reach.needs_diagonal

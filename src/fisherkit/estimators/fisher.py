@@ -9,15 +9,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fisherkit.core import BASES, Weights, arrays, coding
-from fisherkit.estimators import ard, dask_fit, streaming, validation
-from fisherkit.estimators.base import THRESHOLDS, KernelModel, Task, take_rows, whole
+from fisherkit.core import BASES, Rule, arrays
+from fisherkit.estimators import ard, validation
+from fisherkit.estimators.base import THRESHOLDS, KernelModel, whole
 from fisherkit.estimators.decisions import DiscriminantMixin
-from fisherkit.estimators.streaming import interleave
 from fisherkit.inference import conformal
-from fisherkit.rows import is_dask, lazily
+from fisherkit.rows import Fit, RowSource, Spec, is_dask, lazily
 from fisherkit.stored import stored
-from fisherkit.tuning import CRITERIA
+from fisherkit.tuning import CRITERIA, left_out_scores
 
 MULTICLASS = ("lda", "ovr")
 _WITH_LABELS = (*BASES, "greedy")
@@ -224,69 +223,50 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         -------
         self
         """
-        if is_dask(X):
-            return dask_fit.fit_classifier(self, X, y, sample_weight)
-        if (plan := self._plan(X)).streamed:
-            return streaming.fit_classifier(self, plan, X, y, sample_weight)
-        task = self._prepare(streaming.dense(X), y, sample_weight, groups)
-        self.classes_ = task.classes
-        if self.ard:
-            task, tuned = ard.tune(self, task)
-        else:
-            tuned = task.tune()
-            self._store(task, tuned)
-            self.relevance_: Any = None
-            self.widths_: Any = None
-        decisions = self._calibrate(tuned.ridge, task.rule, task.indicator)
-        if task.dropped is not None:  # a row of weight 0 is not part of the fit
-            absent = self._decide(self._raw_scores(task.dropped))
-            decisions = interleave(decisions, absent, task.kept)
-        self.loo_decision_ = decisions[:, 0] if task.flat else decisions
+        self._check_words()
+        rows = self._open(X, y, sample_weight)
+        spec = self._spec(rows, groups)
+        self._store(rows, ard.fit(rows, spec) if self.ard else rows.fit(spec))
         return self
+
+    def _store(self, rows: RowSource, fit: Fit) -> None:
+        super()._store(rows, fit)
+        labels = rows.labels
+        assert labels is not None
+        self.classes_ = labels.classes
+        self.relevance_ = self.widths_ = None
+        if isinstance(fit, ard.FeatureFit):
+            self.gamma_, self.relevance_, self.widths_ = fit.gamma, fit.relevance, fit.widths
+        rule = self._rule_for(labels.n_classes)
+        column = self._decide(fit.left_out, rule, labels.of_classes, fit.scatter)
+        decisions = rows.in_order(column, fit.expansion, self._decision, labels.n_decisions)
+        self.loo_decision_ = decisions[:, 0] if rows.flat else decisions
 
     def _rows_of_fit(self) -> tuple[np.ndarray, np.ndarray]:
         kept = self._training.kept
         return kept, np.arange(len(kept))
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Task:
-        """Validate, encode labels and weights; everything short of fitting."""
-        self._check_words()
-        if self.ard:
-            ard.check(self)
-        X, rounding, kept, y, classes, index, weights = self._labelled(
-            X, y, sample_weight, self.class_weight
-        )
-        n_classes = classes.shape[0]
-        rule = self._rule_for(n_classes)
-        return self._task(
-            X,
-            coding.targets(index, n_classes, X),
-            y,
-            weights,
-            kept,
-            groups,
-            rounding=rounding,
-            criterion=self.criterion,
-            rule=rule,
-            classes=classes,
-            indicator=coding.indicators(index, n_classes, X),
-            flat=rule.kind == "binary",
-        )
+    def _spec(self, rows: RowSource, groups: Any = None, **words: Any) -> Spec:
+        assert rows.labels is not None
+        rule = self._rule_for(rows.labels.n_classes)
+        return super()._spec(rows, groups, criterion=self.criterion, rule=rule)
 
     def _check_words(self) -> None:
         validation.flag("ard", self.ard)
+        if self.ard:
+            ard.check(self)
         if not callable(self.criterion):
             validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
         validation.one_of("threshold", self.threshold, THRESHOLDS)
         validation.one_of("multiclass", self.multiclass, MULTICLASS)
 
-    def _rule_for(self, n_classes: int) -> coding.Rule:
+    def _rule_for(self, n_classes: int) -> Rule:
         kind = "binary" if n_classes == 2 else self.multiclass
         if kind == "lda" and not validation.bias(self.bias).directions:
             raise ValueError(
                 f"multiclass='lda' needs bias='free'; got bias={self.bias!r}. Use multiclass='ovr'."
             )
-        return coding.Rule(kind, self.threshold == "balanced")
+        return Rule(kind, self.threshold == "balanced")
 
 
 @stored("KernelRidgeCV")
@@ -394,33 +374,17 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         -------
         self
         """
-        if is_dask(X):
-            return dask_fit.fit_regressor(self, X, y, sample_weight)
-        if (plan := self._plan(X)).streamed:
-            return streaming.fit_regressor(self, plan, X, y, sample_weight)
-        task = self._prepare(streaming.dense(X), y, sample_weight, groups)
-        tuned = task.tune()
-        self._store(task, tuned)
-        prediction = task.problem.Y - tuned.ridge.leave_one_out()
-        if task.dropped is not None:  # a row of weight 0 is not part of the fit
-            prediction = interleave(prediction, self._raw_scores(task.dropped), task.kept)
-        self.loo_prediction_ = prediction[:, 0] if task.flat else prediction
+        rows = self._open(X, y, sample_weight)
+        self._store(rows, rows.fit(self._spec(rows, groups)))
         return self
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Task:
-        """Validate targets and weights; everything short of fitting."""
-        X, y, rounding = self._validate(X, y, multi_output=True, y_numeric=True)
-        xp = arrays.namespace(X)
-        y = arrays.like(y, X)
-        frequency, kept = validation.frequencies(sample_weight, X)
-        frequency = take_rows(frequency, kept)
-        Y = take_rows(xp.reshape(y, (y.shape[0], -1)), kept)
-        validation.targets(Y)
-        if not self._pairwise:
-            validation.squares("X", take_rows(X, kept))
-        weights = Weights(frequency, xp.ones_like(frequency))
-        flat = len(y.shape) == 1
-        return self._task(X, Y, None, weights, kept, groups, rounding=rounding, flat=flat)
+    def _store(self, rows: RowSource, fit: Fit) -> None:
+        super()._store(rows, fit)
+        column = fit.left_out.each(left_out_scores, [])
+        predictions = rows.in_order(
+            column, fit.expansion, lambda scores: scores, len(fit.expansion.intercept)
+        )
+        self.loo_prediction_ = predictions[:, 0] if rows.flat else predictions
 
     def predict(self, X: Any) -> Any:
         """Predicted targets of the rows of X (n, d); (n,) or (n, n_outputs).

@@ -13,16 +13,21 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 
 from fisherkit.core import Gram, forward, reference_width, width_step
-from fisherkit.estimators import validation
+from fisherkit.estimators import opening, validation
 from fisherkit.estimators.base import (
     THRESHOLDS,
     KernelModel,
-    require_finite_model,
-    split_rows,
     whole,
 )
 from fisherkit.estimators.decisions import DecisionMixin
-from fisherkit.sparse import Choice, Family, ForwardLearner, Labels, LqLearner, Sample, crossfit
+from fisherkit.rows import (
+    IN_MEMORY,
+    Expansion,
+    centre_rows,
+    gamma_by_thumb,
+    require_finite_model,
+)
+from fisherkit.sparse import Choice, Family, ForwardLearner, LqLearner, Sample, crossfit
 from fisherkit.stored import stored
 
 SELECT = ("error", "sparsest")
@@ -49,13 +54,11 @@ class ExpansionMixin(ClassifierMixin):
         """Validated, merged rows with their folds, and what `_keep` needs of the rest."""
         validation.one_of("select", self.select, SELECT)
         validation.one_of("threshold", self.threshold, THRESHOLDS)
-        X, rounding, kept, y, classes, index, weights = self._labelled(
-            X, y, sample_weight, self.class_weight
-        )
-        n_rows, frequency = len(X), weights.frequency
-        X, _ = split_rows(X, kept, pairwise=self.kernel == "precomputed")
-        gram = Gram(X, self._kernel(), rounding)
-        labels = Labels(np.asarray(index), weights, len(classes))
+        source = opening.in_memory(self, X, y, sample_weight, IN_MEMORY, self.class_weight)
+        X, kept, n_rows, labels = source.X, source.kept, source.n, source.labels
+        assert labels is not None
+        y, frequency = labels.values, labels.weights.frequency
+        gram = Gram(X, self._kernel(), source.rounding)
         merged_gram, merged, first, group = crossfit.merge(gram, labels)
         cv = self.cv
         if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool) and cv >= 2:
@@ -77,7 +80,7 @@ class ExpansionMixin(ClassifierMixin):
         basis, n_candidates, given = "all", len(centres), None
         count = validation.count("n_candidates", self.n_candidates)
         if not isinstance(self.basis, str):
-            rows = validation.centre_rows(self.basis, kept, n_rows)
+            rows = centre_rows(self.basis, kept, n_rows)
             if count is not None and count != len(rows):
                 raise ValueError(
                     f"n_candidates={count} contradicts basis, which names {len(rows)} rows; leave "
@@ -109,7 +112,7 @@ class ExpansionMixin(ClassifierMixin):
             given=given,
             seed=rng.randint(np.iinfo(np.int32).max),
         )
-        return sample, classes
+        return sample, labels.classes
 
     def _gammas(self, sample: Sample) -> list[float | None]:
         """The widths to try."""
@@ -119,7 +122,7 @@ class ExpansionMixin(ClassifierMixin):
         gamma = validation.number_or_rule("gamma", self.gamma, GAMMA_RULES)
         frequency = sample.labels.weights.frequency
         if gamma is None:
-            gamma = self._thumb_gamma(X, frequency, kernel, sample.seed)
+            gamma = gamma_by_thumb(self.gamma, X, frequency, kernel, sample.seed)
         if gamma is not None:
             return [gamma]
         reference, step = reference_width(X, frequency, kernel), width_step(kernel)
@@ -153,14 +156,17 @@ class ExpansionMixin(ClassifierMixin):
         self.gamma_ = choice.gamma
         self.basis_indices_ = sample.rows[centres][order]
         self.n_terms_ = len(used)
-        self.dual_coef_ = coef[:, 0] if flat else coef.T
-        self.intercept_ = family.intercept[member][0] if flat else family.intercept[member]
         self.cv_error_ = float(choice.path["cv_error"][choice.chosen])
         self._set_calibration(choice.slope)
-        self._fitted_kernel = replace(sample.gram.kernel, gamma=choice.gamma)
-        self._centres = None
-        if not sample.gram.kernel.precomputed:
-            self._centres = sample.gram.X[centres[order]]
+        precomputed = sample.gram.kernel.precomputed
+        self._expansion = Expansion(
+            kernel=replace(sample.gram.kernel, gamma=choice.gamma),
+            centres=None if precomputed else sample.gram.X[centres[order]],
+            columns=self.basis_indices_ if precomputed else None,
+            coef=coef,
+            intercept=family.intercept[member],
+            flat=flat,
+        )
         self.cv_decision_ = choice.decisions[:, 0] if flat else choice.decisions
 
 

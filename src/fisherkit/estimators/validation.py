@@ -11,22 +11,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import compute_class_weight, get_tags
+from sklearn.utils import get_tags
 
-from fisherkit.core import (
-    BIASES,
-    LARGEST,
-    Array,
-    Bias,
-    Fold,
-    Weights,
-    arrays,
-)
-from fisherkit.tuning import HeldOut, log
-
-_SCALE_RATIO = 1e3
-_WEIGHTS = (1e-50, 1e15)  # where one row more or less is rounding, there is no leave-one-out
-_SMALLEST = 1e-150  # spread of targets whose square is one, with digits
+from fisherkit.core import BIASES, Array, Bias, Fold, arrays
+from fisherkit.rows import mention_spreads
 
 
 def one_of(name: str, value: Any, valid: Collection[str], also: str = "") -> str:
@@ -178,46 +166,6 @@ def label_free(estimator: Any, X: Any) -> tuple[Any, Any]:
     return clone(estimator.steps[-1][1]), X
 
 
-def several_classes(model: Any, classes: Any) -> None:
-    """Refuse labels of one class only."""
-    if classes.shape[0] < 2:
-        raise ValueError(
-            f"{type(model).__name__} needs at least two classes in y among the rows of "
-            f"positive weight; got only one class: {classes[0]!r}."
-        )
-
-
-def component_count(value: Any, n: int) -> int | None:
-    """Number of centres, at most n."""
-    m = count("n_components", value)
-    if m is not None and m > n:
-        raise ValueError(f"n_components={m} is more than the {n} training rows of positive weight.")
-    return m
-
-
-def centre_rows(value: Any, kept: np.ndarray, n: int) -> np.ndarray:
-    """Positions, among the kept rows, of the training rows that the user named as centres."""
-    rows = np.asarray(arrays.to_numpy(value))
-    if rows.ndim != 1 or rows.size == 0 or not np.issubdtype(rows.dtype, np.integer):
-        raise ValueError(
-            "basis given as an array must be a non-empty 1-d array of integer row indices; got "
-            f"shape {rows.shape} and dtype {rows.dtype}."
-        )
-    if rows.min() < 0 or rows.max() >= n:
-        raise ValueError(
-            f"basis contains row {rows.min() if rows.min() < 0 else rows.max()}, outside the "
-            f"{n} training rows."
-        )
-    if len(np.unique(rows)) < len(rows):
-        raise ValueError("basis names a row twice; each centre must appear once.")
-    position = np.full(n, -1)
-    position[kept] = np.arange(len(kept))
-    if np.any(position[rows] < 0):
-        row = rows[position[rows] < 0][0]
-        raise ValueError(f"basis names row {row}, whose sample_weight is 0.")
-    return position[rows]
-
-
 def precomputed(K: Array, rounding: float) -> None:
     """Refuse a kernel matrix that is not square or not symmetric."""
     xp = arrays.namespace(K)
@@ -235,88 +183,6 @@ def precomputed(K: Array, rounding: float) -> None:
             f"{gap:.3g} where the largest value is {largest:.3g}. Use (K + K.T) / 2 if this is "
             "rounding."
         )
-
-
-def squares(name: str, values: Array) -> None:
-    """Refuse numbers whose squares overflow."""
-    xp = arrays.namespace(values)
-    largest = max(abs(float(xp.max(values))), abs(float(xp.min(values))))
-    if largest > LARGEST:
-        raise ValueError(
-            f"{name} has values of size {largest:.3g}, whose squares overflow. Scale {name}, for "
-            "example with sklearn.preprocessing.StandardScaler."
-        )
-
-
-def targets(Y: Array) -> None:
-    """Refuse targets Y (n, k) whose squares overflow, or whose spread has none."""
-    xp = arrays.namespace(Y)
-    squares("y", Y)
-    spread = float(xp.max(xp.max(Y, axis=0) - xp.min(Y, axis=0)))
-    if 0 < spread < _SMALLEST:
-        raise ValueError(
-            f"The targets y differ by no more than {spread:.3g}, whose square is not a number "
-            "with digits. Scale y, for example with sklearn.preprocessing.StandardScaler."
-        )
-
-
-def frequencies(sample_weight: Any, X: Array) -> tuple[Array, np.ndarray]:
-    """Sample weights beside X, and the rows where they are positive."""
-    xp = arrays.namespace(X)
-    n = X.shape[0]
-    if sample_weight is None:
-        return xp.ones_like(X[:, 0]), np.arange(n)
-    weight = np.asarray(arrays.to_numpy(sample_weight), dtype=np.float64)
-    weight = np.full(n, float(weight)) if weight.ndim == 0 else weight
-    if weight.ndim != 1:
-        raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weight.shape}.")
-    if len(weight) != n:
-        raise ValueError(
-            f"sample_weight.shape == {weight.shape}, expected ({n},): one weight per row of X."
-        )
-    if not np.all(np.isfinite(weight)):
-        raise ValueError("sample_weight contains NaN or infinity.")
-    if np.any(weight < 0):
-        raise ValueError(
-            f"sample_weight must not be negative; its smallest value is {weight.min():g}."
-        )
-    if not np.any(weight > 0):
-        raise ValueError("sample_weight: all weights are zero; two rows must have a positive one.")
-    if np.count_nonzero(weight) < 2:
-        raise ValueError("sample_weight leaves only one sample with positive weight; 2 are needed.")
-    within_range("sample_weight", weight[weight > 0])
-    return arrays.like(weight, X), np.flatnonzero(weight > 0)
-
-
-def within_range(name: str, weight: np.ndarray) -> None:
-    """Refuse positive weights of which one row has too many or too little."""
-    lowest, highest = _WEIGHTS
-    for value in (weight.min(), weight.max()):
-        if not lowest <= value <= highest:
-            raise ValueError(
-                f"{name} has the value {value:.3g}, which is not between {lowest:.0e} and "
-                f"{highest:.0e}: beyond, one row more or less is lost in rounding. Scale the "
-                "weights, for example to a mean of one."
-            )
-
-
-def class_costs(class_weight: Any, classes: Any, index: Array, frequency: Array) -> Array:
-    """Cost of each row from its class; "balanced" counts rows by their frequency."""
-    xp = arrays.namespace(frequency)
-    if class_weight is None:
-        return xp.ones_like(frequency)
-    labels = arrays.to_numpy(classes)
-    host = arrays.to_numpy(index)
-    if isinstance(class_weight, str):
-        one_of("class_weight", class_weight, ("balanced",), also=", a dict or None")
-        counts = np.bincount(host, weights=arrays.to_numpy(frequency), minlength=len(labels))
-        per_class = counts.sum() / (len(labels) * counts)
-    else:
-        per_class = compute_class_weight(class_weight, classes=labels, y=labels[host])
-    if not np.all(np.isfinite(per_class)) or np.any(per_class <= 0):
-        raise ValueError(f"class_weight={class_weight!r} is not valid; costs must be positive.")
-    within_range("class_weight", per_class)
-    return arrays.like(per_class[host], frequency)
 
 
 def fold_pairs(
@@ -392,44 +258,10 @@ def folds_of(pairs: list[tuple[np.ndarray, np.ndarray]], X: Array) -> list[Fold]
     return folds
 
 
-def held_out(
-    Y: Array, labels: Any, weights: Weights, folds: list[Fold] | None, *, balanced: bool
-) -> HeldOut:
-    """What the criterion sees: every row once (leave-one-out), or the tested rows of the folds."""
-    xp = arrays.namespace(Y)
-    if folds is None:
-        return HeldOut.leave_one_out(Y, weights, balanced=balanced, labels=labels)
-    total = xp.sum(weights.v[:, None] * Y, axis=0)
-    tested, means = [], []
-    for fold in folds:
-        v = xp.take(weights.v, fold.removed, axis=0)
-        gone = xp.sum(v[:, None] * xp.take(Y, fold.removed, axis=0), axis=0)
-        mean = (total - gone) / (weights.mass - float(xp.sum(v)))
-        tested.append(xp.take(fold.removed, fold.tested, axis=0))
-        means.append(mean[None, :] + xp.zeros_like(xp.take(Y, tested[-1], axis=0)))
-    rows, mean = xp.concat(tested, axis=0), xp.concat(means, axis=0)
-    threshold = mean if balanced else xp.zeros_like(mean)
-    if labels is not None:
-        labels = arrays.to_numpy(labels)[arrays.to_numpy(rows)]
-    weight = xp.take(weights.v, rows, axis=0)
-    return HeldOut(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels)
-
-
 def mention_scales(X: Array) -> None:
     """Log a line when feature scales differ so much that a scaler is likely missing."""
     xp = arrays.namespace(X)
     mention_spreads(arrays.to_numpy(xp.max(X, axis=0) - xp.min(X, axis=0)))
-
-
-def mention_spreads(spread: np.ndarray) -> None:
-    """`mention_scales` for the ranges (d,) of the features."""
-    spread = spread[spread > 0]
-    if len(spread) and spread.max() > _SCALE_RATIO * spread.min():
-        log.info(
-            "feature scales differ by a factor of %.3g; estimators do not scale features, put "
-            "a StandardScaler in front",
-            spread.max() / spread.min(),
-        )
 
 
 def nothing_retained(rho: float, distinct: int) -> str:

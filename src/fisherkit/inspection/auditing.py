@@ -9,7 +9,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fisherkit.core import Array, Ridge, arrays, coding
-from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier, validation
+from fisherkit.estimators import (
+    BayesianFisherClassifier,
+    KernelFisherClassifier,
+    inside,
+    validation,
+)
 from fisherkit.inference import influences, leverages
 from fisherkit.inspection.left_out import left_out_logits
 from fisherkit.tuning import probabilities
@@ -135,7 +140,7 @@ def doubts(
         index=index,
     )
     if leverage or influence:
-        ridge = model._refit()
+        ridge = inside(model).refit()
         table["leverage"] = _spread(model, leverages(ridge), n)
     if influence:
         table["influence"] = _spread(model, influences(ridge), n)
@@ -146,13 +151,13 @@ def harms(
     model: KernelFisherClassifier | BayesianFisherClassifier, ridge: Ridge, rows: np.ndarray
 ) -> np.ndarray:
     """Whether the other rows are predicted better without each of these; ``ridge`` is the fit."""
-    _, merged = model._rows_of_fit()
+    _, merged = inside(model).rows
     return arrays.to_numpy(influences(ridge, merged[rows])) > 0
 
 
 def refit(model: BayesianFisherClassifier) -> Ridge:
     """The fit of a model once more, with its hyper-parameters."""
-    return model._refit()
+    return inside(model).refit()
 
 
 def _positions(classes: Array, y: ArrayLike) -> np.ndarray:
@@ -172,7 +177,7 @@ def _spread(
     model: KernelFisherClassifier | BayesianFisherClassifier, values: Array, n: int
 ) -> np.ndarray:
     """Values of the rows of the fit for all rows of the data; 0 for those of weight 0."""
-    kept, merged = model._rows_of_fit()
+    kept, merged = inside(model).rows
     result = np.zeros(n)
     result[kept] = arrays.to_numpy(values)[merged]
     return result

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fisherkit.core import Array, arrays, coding
-from fisherkit.estimators import Task
+from fisherkit.core import Array, arrays, decode
 from fisherkit.inference import relabel
+from fisherkit.rows import Task
 
 SCORES = ("accuracy", "balanced_accuracy", "roc_auc", relabel.PAIRS)
 
@@ -31,25 +31,25 @@ class TaskLabels:
 
     @classmethod
     def of(cls, task: Task) -> TaskLabels:
-        if task.indicator is None:
+        if task.labels is None:
             return cls(task, arrays.to_numpy(task.problem.Y))
-        return cls(task, np.argmax(arrays.to_numpy(task.indicator), axis=1))
+        return cls(task, arrays.to_numpy(task.labels.index))
 
     def shuffled(self, order: np.ndarray) -> Array:
         """y in another order, as a user would give it."""
         values = self.values[order]
-        if self.task.indicator is not None:
-            return coding.decode(self.task.classes, arrays.indices(values, self.task.problem.Y))
+        if self.task.labels is not None:
+            return decode(self.task.classes, arrays.indices(values, self.task.problem.Y))
         return arrays.like(values[:, 0] if self.task.flat else values, self.task.problem.Y)
 
     def take(self, orders: np.ndarray) -> tuple[Array, Array | None, Array | None]:
         """Targets (n, k, p), indicators (n, c, p) and class indices (n, p) of orders (p, n)."""
         Y = self.task.problem.Y
         xp = arrays.namespace(Y)
-        if self.task.indicator is None:
+        if self.task.labels is None:
             values = np.moveaxis(self.values[orders], 0, 2)
             return arrays.like(np.ascontiguousarray(values), Y), None, None
-        n_classes = self.task.indicator.shape[1]
+        n_classes = self.task.labels.n_classes
         index = arrays.indices(np.ascontiguousarray(self.values[orders].T), Y)
         classes = arrays.indices(np.arange(n_classes), Y)
         indicator = xp.astype(index[:, None, :] == classes[None, :, None], Y.dtype)
@@ -58,7 +58,7 @@ class TaskLabels:
 
 def metric_name(scoring: str | None, labels: TaskLabels, caller: str, *, pairs: bool) -> str:
     """The name of the score, if the task allows it and, for the score of pairs, ``pairs`` does."""
-    classifier = labels.task.indicator is not None
+    classifier = labels.task.labels is not None
     valid: tuple[str, ...] = ("r2",)
     if classifier:
         valid = SCORES if pairs else SCORES[:-1]

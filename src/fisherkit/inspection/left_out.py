@@ -19,6 +19,7 @@ from fisherkit.estimators import (
     ExpansionMixin,
     FisherCommitteeClassifier,
     KernelFisherClassifier,
+    inside,
 )
 from fisherkit.tuning import Selection, fit_slope, loo_decisions, mu_grid
 
@@ -81,7 +82,7 @@ def left_out_logits(model: ClassifierMixin) -> np.ndarray:
 
 def in_blocks(model: KernelFisherClassifier) -> bool:
     """Whether the rows of the fit were read in blocks, so that the model keeps none of them."""
-    return model._training is None
+    return inside(model).training is None
 
 
 def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
@@ -90,24 +91,26 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
     At the mu of the fit the logits are those of the fit; at smaller mu they are as accurate as its
     decomposition (exact on the full path and with chosen centres).
     """
-    task, path = model._training, model._path()
+    own = inside(model)
+    task, path = own.training, own.path()
+    assert task is not None
     mus = _compared(model.selection_)
     if len(mus) == 1:
         unit = path.canonical.unit
         mus = np.union1d(mu_grid(unit, mu_floor(unit, path.canonical.weights)), mus)
     chosen = int(np.argmin(np.abs(np.log(mus / model.regularization_))))
-    logits = []
+    indicator, logits = task.indicator, []
     for number, mu in enumerate(mus):
         if number == chosen:
             logits.append(left_out_logits(model)[task.kept])
             continue
-        logits.append(calibrated_logits(path.at(float(mu)), task.rule, task.indicator))
+        logits.append(calibrated_logits(path.at(float(mu)), task.rule, indicator))
     ridge = path.at(model.regularization_)
     return LeftOutPath(
         mu=mus,
         chosen=chosen,
         logits=np.stack(logits, axis=2),
-        coordinates=_coordinates(model, ridge),
+        coordinates=own.left_out_coordinates(ridge),
         ridge=ridge,
     )
 
@@ -124,7 +127,8 @@ def _compared(selection: Selection) -> np.ndarray:
 
 def left_out_coordinates(model: BayesianFisherClassifier) -> np.ndarray:
     """Discriminant coordinates (n, c-1) of the rows of the fit by models fitted without them."""
-    return _coordinates(model, model._refit())[model._rows_of_fit()[1]]
+    own = inside(model)
+    return own.left_out_coordinates(own.refit())[own.rows[1]]
 
 
 def calibrated_logits(
@@ -134,9 +138,3 @@ def calibrated_logits(
     decisions, known = loo_decisions(fit, rule, indicator, counts)
     slope = fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced)
     return slope.value * arrays.to_numpy(decisions)
-
-
-def _coordinates(
-    model: KernelFisherClassifier | BayesianFisherClassifier, ridge: Ridge
-) -> np.ndarray:
-    return arrays.to_numpy(model._coordinates(ridge.Y - ridge.leave_one_out()))

@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fisherkit.core import Array, Residuals, Weights, arrays, coding
-from fisherkit.estimators import KernelFisherClassifier, streaming, validation
+from fisherkit.core import Array, Residuals, Weights, arrays, membership
+from fisherkit.estimators import KernelFisherClassifier, inside, validation
 from fisherkit.inspection.left_out import LeftOutPath, calibrated_logits, left_out_logits
 from fisherkit.rows import (
-    Budget,
     Centres,
     Form,
     Kept,
     LocalRows,
     SecondPass,
     form_of_rows,
-    memory_budget,
     read_rows,
 )
 from fisherkit.tuning import mu_grid
@@ -41,27 +39,21 @@ def streamed_path(
     The form of all rows is found again, n m^2 flops; the rows wanted cost O(s m^2 + s m k) for each
     mu. The slope at any mu but that of the fit is fitted to these rows alone.
     """
-    reference = streaming.reference_of(X)
-    data = streaming.labelled(model, X, y, None, model.class_weight, reference)
-    n_classes = data.classes.shape[0]
-    Y = coding.targets(data.index, n_classes, reference)
-    indicator = coding.indicators(data.index, n_classes, reference)
-    weights, rule = data.weights, model._rule_for(n_classes)
-    budget = Budget(memory_budget(model.max_memory, Y))
-    everything = LocalRows(X, Y, weights.frequency, weights.cost, budget)
+    everything, rule = inside(model).blocks(X, y)
+    Y, budget = everything.Y, everything.budget
+    weights, indicator = Weights(everything.frequency, everything.cost), membership(Y)
     place = arrays.indices(rows, Y)
-    take = arrays.namespace(Y).take
     w = weights.take(place)
-    part = LocalRows(read_rows(X, rows), take(Y, place, axis=0), w.frequency, w.cost, budget)
-    shown = take(indicator, place, axis=0)
-    ones = arrays.namespace(Y).ones_like(model._centres[:, 0])
-    centres = Centres.of(model._fitted_kernel, model._centres, ones, model.penalty)
+    part = LocalRows(read_rows(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
+    shown, expansion = arrays.take_rows(indicator, place), inside(model).expansion
+    ones = arrays.namespace(Y).ones_like(expansion.coef[:, 0])
+    centres = Centres.of(expansion.kernel, expansion.centres, ones, model.penalty)
     bias = validation.bias(model.bias)
     form, relative = form_of_rows(everything, centres, part.block(slice(0, part.n)), bias)
     mus = np.union1d(mu_grid(form.unit, relative * form.unit), [model.regularization_])
     chosen = int(np.flatnonzero(mus == model.regularization_)[0])
     swept = part.sweep(SecondPass(form, rule="", balanced=False, mus=tuple(mus), keep_from=0)).kept
-    counts = arrays.namespace(Y).sum(weights.v[:, None] * indicator, axis=0)
+    counts = weights.v @ indicator
     squares = _squares(form, Y, weights)
     logits = []
     for number, mu in enumerate(mus):
@@ -69,10 +61,9 @@ def streamed_path(
         fit = Residuals(part.Y, w, B, w.root[:, None] * e, _scatter(form, squares, mu))
         if number == chosen:
             logits.append(left_out_logits(model)[rows])
-            scores = part.Y - fit.leave_one_out()
+            coordinates = inside(model).left_out_coordinates(fit)
             continue
         logits.append(calibrated_logits(fit, rule, shown, counts))
-    coordinates = arrays.to_numpy(model._coordinates(scores))
     logits_at = np.stack(logits, axis=2)
     return LeftOutPath(mu=mus, chosen=chosen, logits=logits_at, coordinates=coordinates, ridge=None)
 

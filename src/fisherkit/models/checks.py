@@ -14,6 +14,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from fisherkit.estimators import inside
 from fisherkit.models.archives import ModelFileError
 from fisherkit.stored import NAMES
 
@@ -156,15 +157,16 @@ def _ask_about(model: Any, X: Any) -> None:
             raise ModelFileError(f"its model gives {len(values)} answers for {len(X)} rows.")
         if values.dtype.kind in "fc" and not np.isfinite(values).all():
             raise ModelFileError(f"numbers in it are damaged: {name} is not finite.")
-    keeps_rows = hasattr(model, "predict_set") and getattr(model, "_training", None) is not None
-    if keeps_rows and len(model._centres) <= _SETS_TRIED:
+    keeps_rows = hasattr(model, "predict_set") and inside(model).training is not None
+    if keeps_rows and inside(model).expansion.coef.shape[0] <= _SETS_TRIED:
         model.predict_set(X)
 
 
 def _known_rows(model: Any, features: int) -> np.ndarray:
     """Rows that the model must have an answer for: its own centres, where it has any."""
-    for holder in (model, *getattr(model, "_expansions", ())):
-        centres = getattr(holder, "_centres", getattr(holder, "centres", None))
+    found = getattr(inside(model), "expansion", None)
+    for holder in (found, *getattr(found, "parts", ())):
+        centres = getattr(holder, "centres", None)
         if isinstance(centres, np.ndarray) and centres.ndim == 2 and len(centres):
             return centres[:: max(1, len(centres) // _ROWS_TRIED)]
     return np.zeros((2, features))

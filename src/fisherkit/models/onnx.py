@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from fisherkit.columns import names_of
 from fisherkit.core import FittedKernel, Parametric
 from fisherkit.estimators import (
-    BayesianFisherClassifier,
     DecisionMixin,
     DiscriminantMixin,
     FisherCommitteeClassifier,
+    inside,
 )
 
 try:
@@ -200,7 +200,7 @@ def _decisions(graph: Graph, model: Any, X: str) -> str:
     if isinstance(model, FisherCommitteeClassifier):
         terms = [
             graph.matmul(values, np.asarray(coef))
-            for part in model._expansions
+            for part in inside(model).blend.parts
             for values, coef in zip(
                 kernel_blocks(graph, _named(part.kernel), X, part.centres, part.gammas),
                 part.coefs,
@@ -218,17 +218,19 @@ def _decisions(graph: Graph, model: Any, X: str) -> str:
         scores = graph.add("Add", scores, term)
     scores = graph.plus(scores, intercept)
     if isinstance(model, DiscriminantMixin):
-        if model._matrix is not None:
-            scores = graph.matmul(scores, model._matrix)
-        scores = graph.plus(scores, np.reshape(model._offset, (1, -1)))
+        decision = inside(model).decision
+        if decision.matrix is not None:
+            scores = graph.matmul(scores, decision.matrix)
+        scores = graph.plus(scores, np.reshape(decision.offset, (1, -1)))
     return scores
 
 
 def _block(graph: Graph, model: Any, X: str) -> str:
     """Values of the fitted kernel between rows and centres, (n, m)."""
-    if isinstance(model, BayesianFisherClassifier) and model._noise_model:
+    if inside(model).noise_model:
         raise ExportError("probability='noise_model' cannot be exported; use 'loo'.")
-    kernel, centres = model._fitted_kernel, model._centres
+    expansion = inside(model).expansion
+    kernel, centres = expansion.kernel, np.asarray(expansion.centres)
     if not isinstance(kernel, FittedKernel):
         return kernel_blocks(graph, _named(kernel), X, centres, [kernel.gamma])[0]
     covariance = kernel.covariance
@@ -263,10 +265,10 @@ def _answers(graph: Graph, model: Any, decisions: str) -> None:
     if n_classes == 2:
         positive = graph.add("Greater", decisions, graph.constant(0.0))
         winner = graph.add("Cast", positive, to=7)  # to 64-bit integers
-        logits = graph.matmul(decisions, np.array([[-0.5, 0.5]]) * model._slope_in_use())
+        logits = graph.matmul(decisions, np.array([[-0.5, 0.5]]) * inside(model).slope)
     else:
         winner = graph.add("ArgMax", decisions, axis=1, keepdims=1)
-        logits = graph.times(decisions, model._slope_in_use())
+        logits = graph.times(decisions, inside(model).slope)
     kind = {"f": "number", "b": "truth", "i": "integer", "u": "integer"}.get(
         classes.dtype.kind, "text"
     )

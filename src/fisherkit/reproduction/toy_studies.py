@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
 from fisherkit.datasets import make_bumpy, make_overlap, make_relevance, make_spiral
-from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier
+from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier, inside
 from fisherkit.reproduction.splits import split_of
 from fisherkit.reproduction.tasks import Result, rounded
 from fisherkit.reproduction.trials import as_text, options
@@ -213,7 +213,8 @@ def two_widths(setting: str, trial: int) -> Result:
     """`PARAMETERS` on one toy, "toy=spiral", as logarithms."""
     toy = options(setting)["toy"]
     model = fit_ard(toy, trial)
-    ratio = model._fitted_kernel.theta[1] - model._fitted_kernel.theta[0]
+    theta = inside(model).expansion.kernel.theta
+    ratio = theta[1] - theta[0]
     linear = math.log(model.amplitude_) + ratio  # log theta_3 where theta_2 = 1
     weights = -2 * np.log(model.length_scale_)
     nugget = model.nugget_

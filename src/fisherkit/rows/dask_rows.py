@@ -12,14 +12,30 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
-from fisherkit.core import Array, Weights, arrays
-from fisherkit.rows.sources import Budget, Pass, frame_values, require_number_columns
+from fisherkit.core import Array, Labels, Residuals, Weights, arrays
+from fisherkit.rows.blocks import fit_large, interleave
+from fisherkit.rows.checks import (
+    class_costs,
+    component_count,
+    several_classes,
+    squarable,
+    weights_in_range,
+)
+from fisherkit.rows.expansion import Blend, Expansion
+from fisherkit.rows.fits import Basis, Fit, Spec
+from fisherkit.rows.passes import SecondPass
+from fisherkit.rows.planning import Plan, automatic_centres, memory_budget, require_greedy
+from fisherkit.rows.sources import Budget, Pass, Sample, frame_values, require_number_columns
 from fisherkit.rows.sums import Block
+from fisherkit.tuning import add_up
 
+_TASK_BYTES = 1 << 29  # that a task may take beside its chunk, unless max_memory says otherwise
 _FAN_IN = 8  # states merged by one task
 _PLACE = 1 << 40  # places of rows are chunk * _PLACE + row until chunk lengths are known
 
@@ -136,12 +152,21 @@ def merge(step: Pass, states: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class DaskRows:
-    """Rows in ``chunks``, delayed `Chunk` objects; ``lengths`` are their numbers of rows."""
+    """Rows in ``chunks``, delayed `Chunk` objects; ``lengths`` are their numbers of rows.
+
+    ``classes`` has one row for each class, with the weights of all of its rows; ``absent`` says
+    whether there are rows of weight 0.
+    """
 
     chunks: Sequence[Any]
     lengths: np.ndarray
+    d: int
     k: int
     budget: Budget
+    plan: Plan
+    labels: Labels | None
+    flat: bool
+    absent: bool
 
     @property
     def reference(self) -> Array:
@@ -166,6 +191,327 @@ class DaskRows:
     @property
     def describe(self) -> Callable[[int], str]:
         return place
+
+    def fit(self, spec: Spec) -> Fit:
+        large = fit_large(spec, self.plan, self, self.named(spec.basis))
+        assert large.passes is not None
+        kept = self.each(_left_out, large.passes.left_out_pass(), self.budget)
+        parts = DaskParts(kept, LeftOut.residuals)
+        (scatter,) = parts.total(_scatter, [])
+        return Fit(
+            expansion=large.expansion,
+            centres=large.indices,
+            selection=large.selection,
+            left_out=parts,
+            scatter=0.5 * (scatter + scatter.T),
+        )
+
+    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """A column of what a function of the chunk, and of these arguments, returns."""
+        return kept_by_workers(self._tasks(function, arguments))
+
+    def columns(
+        self, count: int, function: Callable[..., Sequence[Any]], *arguments: Any
+    ) -> list[Sequence[Any]]:
+        """Several columns, from a function that returns a piece of each."""
+        results, pick, n = self._tasks(function, arguments), task(getitem), len(self.chunks)
+        kept = kept_by_workers([pick(part, i) for i in range(count) for part in results])
+        return [kept[i * n : (i + 1) * n] for i in range(count)]
+
+    def _tasks(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+        call, shared = task(_on_chunk), constant((function, arguments))
+        return [call(shared, chunk) for chunk in self.chunks]
+
+    def named(self, basis: Basis) -> Sample | None:
+        """The centres that the user has named."""
+        index = basis.rows
+        if index is None:
+            return None
+        ends = np.cumsum(self.lengths)
+        number = np.searchsorted(ends, index, side="right")
+        place = index - (ends - self.lengths)[number]
+        take = task(_take)
+        wanted = np.unique(number)
+        parts = compute_all(*(take(self.chunks[i], place[number == i]) for i in wanted))
+        order = np.argsort(np.concatenate([np.flatnonzero(number == i) for i in wanted]))
+        return Sample(*(np.concatenate(columns)[order] for columns in zip(*parts, strict=True)))
+
+    def in_order(
+        self,
+        column: Sequence[Any],
+        model: Expansion | Blend,
+        finish: Callable[[Array], Array],
+        width: int,
+    ) -> Any:
+        """A Dask array of what the workers keep."""
+        import dask.array as da
+
+        if self.absent:
+            call, shared = task(_with_absent), constant((model, finish))
+            pairs = zip(column, self.chunks, strict=True)
+            column = kept_by_workers([call(part, chunk, shared) for part, chunk in pairs])
+        parts = zip(column, self.lengths, strict=True)
+        return da.concatenate(
+            [da.from_delayed(part, (int(n), width), dtype=np.float64) for part, n in parts], axis=0
+        )
+
+
+def _on_chunk(shared: tuple[Callable[..., Any], tuple[Any, ...]], chunk: Chunk) -> Any:
+    function, arguments = shared
+    return function(chunk, *arguments)
+
+
+@dataclass(frozen=True)
+class DaskParts:
+    """Parts that the workers keep: a column is a list of arrays that they keep, too.
+
+    ``load`` makes of a part what the terms of sums are asked of.
+    """
+
+    parts: Sequence[Any]
+    load: Callable[[Any], Any]
+
+    def total(
+        self, terms: Callable[..., tuple[Any, ...]], columns: Sequence[Any], *arguments: Any
+    ) -> tuple[Any, ...]:
+        return tree(task(add_up), self._tasks(terms, columns, arguments))
+
+    def each(self, terms: Callable[..., Any], columns: Sequence[Any], *arguments: Any) -> list[Any]:
+        return kept_by_workers(self._tasks(terms, columns, arguments))
+
+    def _tasks(
+        self, terms: Callable[..., Any], columns: Sequence[Any], arguments: tuple[Any, ...]
+    ) -> list[Any]:
+        call, shared = task(_terms), constant((self.load, terms, arguments))
+        return [
+            call(shared, part, [column[i] for column in columns])
+            for i, part in enumerate(self.parts)
+        ]
+
+
+def _terms(shared: tuple[Any, ...], part: Any, pieces: list[Any]) -> Any:
+    load, terms, arguments = shared
+    return terms(load(part), pieces, *arguments)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What a worker keeps of a chunk: residuals of the rows of positive weight, and their weights.
+
+    ``frequency`` and ``cost`` are ``None`` where they are all one.
+    """
+
+    e: np.ndarray
+    B: np.ndarray
+    Y: np.ndarray
+    frequency: np.ndarray | None
+    cost: np.ndarray | None
+
+    def residuals(self) -> Residuals:
+        """Of the chunk alone: the scatter is that of its rows."""
+        ones = np.ones(len(self.Y))
+        frequency = ones if self.frequency is None else self.frequency
+        weights = Weights(frequency, ones if self.cost is None else self.cost)
+        scatter = (weights.v[:, None] * self.Y).T @ self.e
+        return Residuals(self.Y, weights, self.B, weights.root[:, None] * self.e, scatter)
+
+
+def _left_out(chunk: Chunk, step: SecondPass, budget: Budget) -> LeftOut:
+    kept = chunk.kept
+    parts = [part[:, :, 0] for _, part in run(step, chunk, budget).kept]
+    both = np.concatenate(parts or [np.empty((0, chunk.Y.shape[1] + 1))])
+    frequency, cost = (
+        None if np.all(values == 1) else values[kept] for values in (chunk.frequency, chunk.cost)
+    )
+    return LeftOut(both[:, :-1], both[:, -1], chunk.Y[kept], frequency, cost)
+
+
+def _scatter(part: Residuals, pieces: Sequence[Array]) -> tuple[Array]:
+    return (part.scatter,)
+
+
+def _with_absent(
+    inside: np.ndarray, chunk: Chunk, shared: tuple[Any, Callable[[Array], Array]]
+) -> np.ndarray:
+    """Values of the rows of positive weight between those that the model gives to the others."""
+    model, finish = shared
+    absent = np.flatnonzero(chunk.frequency == 0)
+    if not len(absent):
+        return inside
+    outside = finish(model(np.asarray(chunk.X[absent])))
+    return interleave(inside, outside, chunk.kept)
+
+
+def _take(chunk: Chunk, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    empty = np.zeros(len(rows))
+    block = chunk.block(rows)
+    return (
+        *(block.X, block.Y, chunk.frequency[rows], chunk.cost[rows], block.index),
+        *(empty, empty, empty),
+    )
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the targets of some chunks hold: rows of each chunk, and copies of each class."""
+
+    lengths: dict[int, int]
+    copies: dict[Any, float]
+    outputs: int | None
+    positive: int
+
+
+def _look(y: Any, weight: Any, number: int, classifier: bool) -> Look:
+    y = to_rows(y)
+    if len(y) == 0:
+        raise ValueError(f"Chunk {number} of y has no rows; drop empty chunks first.")
+    w = _weights(weight, len(y), number)
+    copies: dict[Any, float] = {}
+    if classifier:
+        if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != 1):
+            raise ValueError(f"y should be a 1d array; chunk {number} has shape {y.shape}.")
+        y = y.reshape(len(y))
+        if np.any(y != y):
+            raise ValueError(f"Input y contains NaN in chunk {number}.")
+        check_classification_targets(y)
+        classes, index = np.unique(y[w > 0], return_inverse=True)
+        copies = dict(zip(classes.tolist(), np.bincount(index, weights=w[w > 0]), strict=True))
+    else:
+        values = np.asarray(y, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError(f"Input y contains NaN or infinity in chunk {number}.")
+        squarable(f"y in chunk {number}", values)
+    outputs = None if y.ndim == 1 else y.shape[1]
+    return Look({number: len(y)}, copies, outputs, int(np.count_nonzero(w > 0)))
+
+
+def _weights(weight: Any, n: int, number: int) -> np.ndarray:
+    if weight is None:
+        return np.ones(n)
+    w = np.asarray(to_rows(weight), dtype=np.float64)
+    if w.shape != (n,):
+        raise ValueError(
+            f"sample_weight has shape {w.shape} in chunk {number}, where y has {n} rows."
+        )
+    if not np.all(np.isfinite(w)) or np.any(w < 0):
+        raise ValueError(f"sample_weight is negative, NaN or infinite in chunk {number}.")
+    if np.any(w > 0):
+        weights_in_range(f"sample_weight in chunk {number}", w[w > 0])
+    return w
+
+
+def _join(group: list[Look]) -> Look:
+    lengths: dict[int, int] = {}
+    copies: dict[Any, float] = {}
+    for look in group:
+        lengths |= look.lengths
+        for label, count in look.copies.items():
+            copies[label] = copies.get(label, 0.0) + count
+    positive = sum(look.positive for look in group)
+    return Look(lengths, copies, group[0].outputs, positive)
+
+
+def _chunk(
+    x: Any, y: Any, weight: Any, number: int, classes: Labels | None, shape: tuple[int, Any]
+) -> Chunk:
+    """Put the parts of a chunk together, on a worker; say which one is not what it should be."""
+    X, labels = to_rows(x), to_rows(y)
+    if len(X) == 0:
+        raise ValueError(f"Chunk {number} of X has no rows; drop empty chunks first.")
+    if len(X) != len(labels):
+        raise ValueError(
+            f"Chunk {number} of X has {len(X)} rows, that of y has {len(labels)}: they must be "
+            "cut alike."
+        )
+    d, dtype = shape
+    if X.ndim != 2 or X.shape[1] != d:
+        raise ValueError(f"Chunk {number} of X has shape {X.shape}; expected {d} columns.")
+    if dtype is not None and X.dtype != dtype:
+        raise ValueError(f"Chunk {number} of X has dtype {X.dtype}; the collection says {dtype}.")
+    w = _weights(weight, len(X), number)
+    if classes is None:
+        return Chunk(
+            X, np.asarray(labels, np.float64).reshape(len(X), -1), w, np.ones(len(X)), number
+        )
+    index = np.searchsorted(classes.classes, labels.reshape(len(X), -1)[:, 0])
+    index = np.minimum(index, classes.n_classes - 1)  # a row of weight 0 may be of another class
+    own = classes.take(index)
+    return Chunk(X, own.codes, w, own.weights.cost, number)
+
+
+def open_dask(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    basis: Basis,
+    max_memory: Any,
+    estimator: str,
+    classifier: bool,
+    class_weight: Any,
+) -> DaskRows:
+    """Look at the targets of all chunks, and plan; nothing of X is read but its shape."""
+    if X.ndim != 2:
+        raise ValueError(f"X should be a 2d collection; got {X.ndim} dimension(s).")
+    parts = parts_of(X, "X")
+    targets = aligned_parts(y, X, parts, "y")
+    weights = [None] * len(parts)
+    if sample_weight is not None:
+        weights = aligned_parts(sample_weight, X, parts, "sample_weight")
+    call = task(_look)
+    looks = [
+        call(t, w, i, classifier) for i, (t, w) in enumerate(zip(targets, weights, strict=True))
+    ]
+    look = tree(task(_join), looks)
+    if look.positive < 2:
+        raise ValueError(f"{look.positive} row(s) of positive weight; at least 2 are needed.")
+    labels, k = None, look.outputs or 1
+    if classifier:
+        classes = np.array(sorted(look.copies))
+        several_classes(estimator, classes)
+        copies = np.array([look.copies[label] for label in classes.tolist()])
+        costs = class_costs(class_weight, classes, copies)
+        labels = Labels(classes, np.arange(len(classes)), Weights(copies, costs))
+        k = labels.n_decisions
+    make, shared = task(_chunk), constant(labels)
+    shape = (int(X.shape[1]), getattr(X, "dtype", None))
+    chunks = [
+        make(*chunk, number, shared, shape)
+        for number, chunk in enumerate(zip(parts, targets, weights, strict=True))
+    ]
+    lengths = np.array([look.lengths[i] for i in range(len(chunks))])
+    n, memory = int(lengths.sum()), memory_budget(max_memory, np.empty(0))
+    if max_memory is None:
+        memory = min(memory, _TASK_BYTES)
+    return DaskRows(
+        chunks=chunks,
+        lengths=lengths,
+        d=shape[0],
+        k=k,
+        budget=Budget(memory),
+        plan=_planned(look.positive, n, len(chunks), basis, memory),
+        labels=labels,
+        flat=k == 1 if classifier else look.outputs is None,
+        absent=look.positive < n,
+    )
+
+
+def _planned(positive: int, n: int, n_chunks: int, basis: Basis, memory: int) -> Plan:
+    """On which centres: n rows, of which some of positive weight, are always read in chunks."""
+    kind, m = basis.kind, basis.count
+    component_count(basis.n_components, positive)
+    basis.positions(np.arange(n), n)
+    if kind == "full":
+        raise ValueError(
+            "basis='full' makes every row a centre, which a Dask collection does not allow; use "
+            "'auto', or 'pivoted', 'random' or 'greedy' with n_components."
+        )
+    if kind == "auto":
+        kind, m = "pivoted", automatic_centres(positive, memory)
+    assert m is not None
+    require_greedy(kind, positive, m, memory)
+    reason = f"X is a Dask collection of {n} rows in {n_chunks} chunks: {m} centres ({kind})"
+    return Plan(True, kind, m, reason)
 
 
 def place(index: int) -> str:

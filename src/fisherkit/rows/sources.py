@@ -19,10 +19,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fisherkit.core import LARGEST, Array, Meter, Weights, arrays, fingerprints, race
 from fisherkit.rows.sums import Block, Numbers
+from fisherkit.tuning import log
 
 LEAST_ROWS = 16  # of a block: a budget that does not hold them is refused
 _KEEP_SHARE = 0.25  # of the budget, for the residuals of all rows at some values of mu
 _HOST_WORKERS = 4  # of a survey: their samples have to be merged
+_SCALE_RATIO = 1e3  # of the ranges of features
 _SPARE = 1000  # rows more in the race than drawn, so that copies of a row find each other
 
 
@@ -84,8 +86,8 @@ class Budget:
 class Rows(Protocol):
     """Rows with their targets and weights, wherever they are.
 
-    ``reference`` is an array of the namespace, device and dtype of the computation, ``k`` the
-    number of targets; residuals of all rows may take ``keep_bytes``.
+    ``reference`` is an array of the namespace, device and dtype of the computation, ``d`` the
+    number of features and ``k`` that of targets; residuals of all rows may take ``keep_bytes``.
     """
 
     @property
@@ -93,6 +95,9 @@ class Rows(Protocol):
 
     @property
     def reference(self) -> Array: ...
+
+    @property
+    def d(self) -> int: ...
 
     @property
     def k(self) -> int: ...
@@ -125,6 +130,10 @@ class LocalRows:
     @property
     def n(self) -> int:
         return self.Y.shape[0]
+
+    @property
+    def d(self) -> int:
+        return self.X.shape[1]
 
     @property
     def k(self) -> int:
@@ -288,6 +297,17 @@ def read_rows(X: Any, rows: np.ndarray) -> Array:
             return np.asarray(X[rows])
         return arrays.namespace(X).take(X, arrays.indices(rows, X), axis=0)
     return X[rows].to_numpy()
+
+
+def mention_spreads(spread: np.ndarray) -> None:
+    """Log a line when the ranges (d,) of the features say that a scaler is likely missing."""
+    spread = spread[spread > 0]
+    if len(spread) and spread.max() > _SCALE_RATIO * spread.min():
+        log.info(
+            "feature scales differ by a factor of %.3g; estimators do not scale features, put "
+            "a StandardScaler in front",
+            spread.max() / spread.min(),
+        )
 
 
 @dataclass

@@ -1,13 +1,12 @@
 """Sparse least squares on codes of the classes, chosen on folds that select their own centres."""
 
-from fisherkit.sparse.crossfit import Choice, Family, Labels, Sample
+from fisherkit.sparse.crossfit import Choice, Family, Sample
 from fisherkit.sparse.learners import ForwardLearner, LqLearner
 
 __all__ = [
     "Choice",
     "Family",
     "ForwardLearner",
-    "Labels",
     "LqLearner",
     "Sample",
 ]

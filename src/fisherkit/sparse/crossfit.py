@@ -19,32 +19,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fisherkit.core import Distinct, Gram, Meter, Weights, choose_rows, require_squares, winners
+from fisherkit.core import (
+    Distinct,
+    Gram,
+    Labels,
+    Meter,
+    Weights,
+    choose_rows,
+    require_squares,
+    winners,
+)
 from fisherkit.tuning import Slope, fit_slope, log
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Class index (n,) and weights of the rows that a learner sees; ``n_classes`` may be more."""
-
-    index: np.ndarray
-    weights: Weights
-    n_classes: int
-
-    @property
-    def n_decisions(self) -> int:
-        """Columns of a decision: one signed number for two classes, otherwise one per class."""
-        return 1 if self.n_classes == 2 else self.n_classes
-
-    @property
-    def indicator(self) -> np.ndarray:
-        """0/1 membership, (n, n_classes)."""
-        return np.eye(self.n_classes)[self.index]
-
-    @property
-    def counts(self) -> np.ndarray:
-        """Weighted number of rows of each class."""
-        return np.bincount(self.index, weights=self.weights.v, minlength=self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -173,7 +158,7 @@ def merge(gram: Gram, labels: Labels) -> tuple[Gram, Labels, np.ndarray, np.ndar
     if gram.kernel.precomputed:
         X = X[:, first]
     weights = labels.weights.merge(first, group)
-    merged = Labels(labels.index[first], weights, labels.n_classes)
+    merged = Labels(labels.classes, labels.index[first], weights)
     return Gram(X, gram.kernel, gram.rounding), merged, first, group
 
 
@@ -255,7 +240,7 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
         seen = np.zeros(len(sample.centres), dtype=bool)
         seen[sample.centre_of[inside]] = True
         own = np.flatnonzero(seen[sample.centre_of[candidates]])
-        labels = _restrict(sample.labels, inside, train[inside])
+        labels = sample.labels.take(inside, train[inside])
         family = learner.fit(_corner(P, own, inside), labels)
         families.append(family)
         meter.advance()
@@ -291,11 +276,6 @@ def _corner(P: np.ndarray, candidates: np.ndarray, rows: np.ndarray) -> np.ndarr
     """P[candidates][:, rows], a fresh array."""
     columns = P.take(rows, axis=1)
     return columns if len(candidates) == len(P) else columns[candidates]
-
-
-def _restrict(labels: Labels, rows: np.ndarray, frequency: np.ndarray) -> Labels:
-    weights = Weights(frequency, labels.weights.cost[rows])
-    return Labels(labels.index[rows], weights, labels.n_classes)
 
 
 def fold_errors(held: HeldOut, decisions: np.ndarray, labels: Labels) -> tuple[float, float]:

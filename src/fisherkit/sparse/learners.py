@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fisherkit.core import coding, forward
+from fisherkit.core import Labels, coding, forward
 from fisherkit.sparse import lasso
-from fisherkit.sparse.crossfit import Family, Labels
+from fisherkit.sparse.crossfit import Family
 
 _RHOS = 20  # penalties on the path
 _RIDGE = 1e-6  # lambda of a new term, for kernel values up to one

@@ -203,8 +203,6 @@ class Prepared:
 
     def fit(self, classifier: Any, y: np.ndarray) -> Any:
         """The classifier fitted in blocks, or in memory where its ``max_memory`` holds that."""
-        if not classifier._plan(self.features).streamed:
-            return classifier.fit(self.features.to_numpy(), y)
         return classifier.fit(self.features, y)
 
 

@@ -7,24 +7,21 @@ from fisherkit.tuning.calibrate import (
     fit_slope,
     loo_decisions,
     probabilities,
-    slope_terms,
-    solve_slope,
 )
 from fisherkit.tuning.climb import Climb, Ending, Objective, maximise, promising
 from fisherkit.tuning.criteria import CRITERIA, Criterion, HeldOut, Loss
+from fisherkit.tuning.decision import Decided, Decision, decide, left_out_scores
 from fisherkit.tuning.likelihood import (
     DAMPING,
     MAX_STEPS,
     SLOPE_BOUNDS,
     Likelihood,
-    LocalParts,
-    Parts,
-    add_up,
     fit_scalar,
     log_normaliser,
     meaningful,
     smoothed_targets,
 )
+from fisherkit.tuning.parts import LocalParts, Parts, add_up
 from fisherkit.tuning.search import (
     Problem,
     Tuned,
@@ -61,6 +58,8 @@ __all__ = [
     "UNDECIDED",
     "Climb",
     "Criterion",
+    "Decided",
+    "Decision",
     "Ending",
     "GridSearch",
     "HeldOut",
@@ -77,9 +76,11 @@ __all__ = [
     "Tuned",
     "accurate_path",
     "add_up",
+    "decide",
     "fit_scalar",
     "fit_slope",
     "greedy_centres",
+    "left_out_scores",
     "log",
     "log_normaliser",
     "loo_decisions",
@@ -91,9 +92,7 @@ __all__ = [
     "probabilities",
     "promising",
     "shared_decomposer",
-    "slope_terms",
     "smoothed_targets",
-    "solve_slope",
     "tune",
     "tune_low_rank",
     "vertex",

@@ -83,13 +83,11 @@ def loo_decisions(
     of a larger set come with its (weighted) class ``counts``.
     """
     xp = arrays.namespace(indicator)
-    weights = ridge.weights
     loo = ridge.leave_one_out()
     if counts is None:
-        counts = xp.sum(weights.v[:, None] * indicator, axis=0)
-    left = counts[None, :] - weights.delta[:, None] * indicator
-    left = xp.where(left > 1e-9 * counts[None, :], left, xp.zeros_like(left))
-    known = xp.sum(left * indicator, axis=1) > 0
+        counts = xp.sum(ridge.weights.v[:, None] * indicator, axis=0)
+    left = _counts_left(ridge.weights, indicator, counts)
+    known = known_classes(ridge.weights, indicator, counts)
     scores = ridge.Y - loo
     if rule.kind != "lda":
         return rule.decide(scores, left, None), known
@@ -98,6 +96,19 @@ def loo_decisions(
         for rows in arrays.row_blocks(loo.shape[0], loo.shape[1] ** 2, _SCATTERS)
     ]
     return xp.concat(decisions, axis=0), known
+
+
+def known_classes(weights: Weights, indicator: Array, counts: Array) -> Array:
+    """For each row, whether the model that left it out had seen the row's class at all; (n,)."""
+    left = _counts_left(weights, indicator, counts)
+    return arrays.namespace(left).sum(left * indicator, axis=1) > 0
+
+
+def _counts_left(weights: Weights, indicator: Array, counts: Array) -> Array:
+    """The class counts of the models that left out one row each; (n, c)."""
+    xp = arrays.namespace(indicator)
+    left = counts[None, :] - weights.delta[:, None] * indicator
+    return xp.where(left > 1e-9 * counts[None, :], left, xp.zeros_like(left))
 
 
 def fit_slope(

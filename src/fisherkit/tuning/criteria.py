@@ -70,6 +70,35 @@ class HeldOut:
         threshold = mean if balanced else arrays.namespace(Y).zeros_like(Y)
         return cls(Y, mean, threshold, weights.v, labels=labels)
 
+    @classmethod
+    def of(
+        cls,
+        Y: Array,
+        weights: Weights,
+        folds: Sequence[Fold] | None,
+        *,
+        balanced: bool,
+        labels: Any = None,
+    ) -> HeldOut:
+        """Every row once (leave-one-out), or the tested rows of the folds."""
+        if folds is None:
+            return cls.leave_one_out(Y, weights, balanced=balanced, labels=labels)
+        xp = arrays.namespace(Y)
+        total = xp.sum(weights.v[:, None] * Y, axis=0)
+        tested, means = [], []
+        for fold in folds:
+            v = xp.take(weights.v, fold.removed, axis=0)
+            gone = xp.sum(v[:, None] * xp.take(Y, fold.removed, axis=0), axis=0)
+            mean = (total - gone) / (weights.mass - float(xp.sum(v)))
+            tested.append(xp.take(fold.removed, fold.tested, axis=0))
+            means.append(mean[None, :] + xp.zeros_like(xp.take(Y, tested[-1], axis=0)))
+        rows, mean = xp.concat(tested, axis=0), xp.concat(means, axis=0)
+        threshold = mean if balanced else xp.zeros_like(mean)
+        if labels is not None:
+            labels = arrays.to_numpy(labels)[arrays.to_numpy(rows)]
+        weight = xp.take(weights.v, rows, axis=0)
+        return cls(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels)
+
     def average(self, losses: Array) -> np.ndarray:
         """Weighted mean over rows, (rows, p) -> (p,) on the host."""
         total = arrays.namespace(losses).sum(self.weight)

@@ -1,0 +1,89 @@
+"""What other packages may read of a fitted estimator; only the estimator writes into itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
+from fisherkit.estimators import opening
+from fisherkit.rows import Blend, Expansion, LocalRows, Plan, Task
+from fisherkit.tuning import Decision
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The inside of one estimator."""
+
+    estimator: Any
+
+    @property
+    def expansion(self) -> Expansion:
+        """What predicts its scores."""
+        return self.estimator._expansion
+
+    @property
+    def blend(self) -> Blend:
+        """What predicts the scores of a committee."""
+        return self.estimator._expansion
+
+    @property
+    def decision(self) -> Decision:
+        """From scores to decisions, where these are not the same."""
+        return self.estimator._decision
+
+    @property
+    def noise_model(self) -> bool:
+        """Whether decisions are log-odds of a noise model, not expansions."""
+        return getattr(self.estimator, "_noise_model", False)
+
+    @property
+    def slope(self) -> float:
+        """From decisions, as users see them, to logits."""
+        return self.estimator._slope_in_use()
+
+    @property
+    def training(self) -> Task | None:
+        """The rows and settings of the fit; ``None`` of a fit in blocks."""
+        return getattr(self.estimator, "_training", None)
+
+    @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the data that took part in the fit, and which row of the fit each became."""
+        return self.estimator._rows_of_fit()
+
+    def refit(self) -> Ridge:
+        """The fit once more, with its hyper-parameters."""
+        return self.estimator._refit()
+
+    def path(self) -> RidgePath:
+        """Fits of all mu at the width of the fit."""
+        return self.estimator._path()
+
+    def task(self, X: Any, y: Any) -> Task:
+        """A fit to X and y that has not happened yet."""
+        return self.estimator._task(X, y)
+
+    def blocks(self, X: Any, y: Any) -> tuple[LocalRows, Rule]:
+        """The rows of a fit in blocks, without sample weights, and its rule."""
+        model = self.estimator
+        plan = Plan(True, "given", None, "")
+        rows = opening.in_blocks(clone(model), X, y, None, plan, model.class_weight)
+        return rows.rows, model._decision.rule
+
+    def rules(self) -> list[str]:
+        """The hyper-parameters that are chosen from the data, as ``name='rule'``."""
+        return self.estimator._rules_in_use()
+
+    def left_out_coordinates(self, fit: Residuals) -> np.ndarray:
+        """Discriminant coordinates of the rows of a fit by models without them, (n, c-1)."""
+        scores = fit.Y - fit.leave_one_out()
+        return arrays.to_numpy(self.estimator._decision.coordinates(scores))
+
+
+def inside(estimator: Any) -> Inside:
+    """The inside of a (fitted) estimator."""
+    return Inside(estimator)

@@ -1,0 +1,160 @@
+"""Rows that memory holds, all at once: the exact fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fisherkit.core import (
+    Array,
+    Design,
+    Gram,
+    Kernel,
+    Labels,
+    Weights,
+    arrays,
+    median_gamma,
+    scale_gamma,
+)
+from fisherkit.rows.blocks import fit_blocks, interleave
+from fisherkit.rows.expansion import Blend, Expansion
+from fisherkit.rows.fits import Basis, Fit, Spec, Task
+from fisherkit.rows.planning import IN_MEMORY, Plan
+from fisherkit.rows.sources import Budget, LocalRows, Sample
+from fisherkit.tuning import Criterion, HeldOut, LocalParts, Problem, Tuned, log
+
+_NO_BUDGET = Budget(0)
+
+
+@dataclass(frozen=True)
+class MemoryRows:
+    """Validated rows X of positive weight, at the places ``kept`` among ``n``, and their targets Y.
+
+    ``rounding`` is that of the numbers that users gave. ``dropped`` are the rows of weight 0. The
+    ``plan`` may be to take sums over blocks of these rows within the ``budget``.
+    """
+
+    X: Array
+    Y: Array
+    weights: Weights
+    labels: Labels | None
+    flat: bool
+    rounding: float
+    n: int
+    kept: np.ndarray
+    dropped: Array | None
+    plan: Plan = IN_MEMORY
+    budget: Budget = _NO_BUDGET
+
+    def fit(self, spec: Spec) -> Fit:
+        if not self.plan.streamed:
+            task = self.task(spec)
+            return fitted(task, task.tune())
+        fit = fit_blocks(spec, self.plan, self.blocks(), self.named(spec.basis))
+        task = self.task(spec).on_centres(fit.centres)
+        return replace(
+            fit,
+            centres=self.kept[fit.centres],
+            training=task.settled(fit.selection, fit.centres),
+        )
+
+    def blocks(self) -> LocalRows:
+        """The same rows, for passes over them."""
+        return LocalRows(self.X, self.Y, self.weights.frequency, self.weights.cost, self.budget)
+
+    def named(self, basis: Basis) -> Sample | None:
+        """The centres that the user has named."""
+        places = basis.positions(self.kept, self.n)
+        return None if places is None else self.blocks().sample_of(places)
+
+    def task(self, spec: Spec) -> Task:
+        """Everything short of fitting."""
+        kernel, gamma = spec.kernel, spec.gamma
+        if kernel.has_gamma and gamma is None:
+            frequency = self.weights.frequency
+            gamma = gamma_by_thumb(spec.gamma_rule, self.X, frequency, kernel, spec.seed)
+        # What a callable criterion is given as y.
+        asked = self.labels if callable(spec.criterion) else None
+        held_out = HeldOut.of(
+            self.Y,
+            self.weights,
+            spec.folds,
+            balanced=spec.balanced,
+            labels=None if asked is None else asked.values,
+        )
+        design = Design(
+            gram=Gram(self.X, replace(kernel, gamma=gamma), self.rounding),
+            weights=self.weights,
+            penalty=spec.penalty,
+            bias=spec.bias,
+            basis=spec.basis.kind,
+            n_components=spec.basis.n_components,
+            rows=spec.basis.positions(self.kept, self.n),
+            seed=spec.seed,
+        )
+        return Task(
+            problem=Problem(design, self.Y, Criterion(spec.criterion, held_out)),
+            mu=spec.mu,
+            gamma=gamma,
+            search_gamma=spec.search_gamma,
+            kept=self.kept,
+            flat=self.flat,
+            labels=self.labels,
+            rule=spec.rule,
+        )
+
+    def in_order(
+        self,
+        column: Sequence[Any],
+        model: Expansion | Blend,
+        finish: Callable[[Array], Array],
+        width: int,
+    ) -> Array:
+        inside = arrays.namespace(column[0]).concat(list(column), axis=0)
+        if self.dropped is None:
+            return inside
+        return interleave(inside, finish(model(self.dropped)), self.kept)
+
+
+def gamma_by_thumb(
+    rule: Any, X: Array, frequency: Array, kernel: Kernel, seed: int
+) -> float | None:
+    """gamma by the rule of thumb of this name, ``None`` if the rule is a search."""
+    if rule == "scale":
+        return scale_gamma(X, frequency)
+    if rule == "median":
+        return median_gamma(X, frequency, kernel, seed)
+    return None
+
+
+def fitted(task: Task, tuned: Tuned) -> Fit:
+    """The fit of a task that has been tuned."""
+    gram, ridge = task.problem.design.gram, tuned.ridge
+    places = task.kept[tuned.centres]
+    precomputed = gram.kernel.precomputed
+    centres = columns = None
+    if precomputed:
+        columns = arrays.indices(places, gram.X)
+    else:
+        rows = arrays.indices(tuned.centres, gram.X)
+        centres = arrays.namespace(gram.X).take(gram.X, rows, axis=0)
+    if tuned.selection.reason:
+        log.info("%s", tuned.selection.reason)
+    return Fit(
+        expansion=Expansion(
+            kernel=replace(gram.kernel, gamma=tuned.selection.gamma),
+            centres=centres,
+            columns=columns,
+            coef=ridge.coef,
+            intercept=ridge.intercept,
+            flat=task.flat,
+        ),
+        centres=places,
+        selection=tuned.selection,
+        left_out=LocalParts([ridge]),
+        scatter=ridge.scatter,
+        training=task.settled(tuned.selection, tuned.centres),
+    )

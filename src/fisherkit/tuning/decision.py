@@ -1,0 +1,120 @@
+"""From scores to decisions: the rule, and the slope of the probabilities, by left-out scores.
+
+`decide` is the one place where a classifier's decisions are made, whether its rows are in memory,
+in blocks or on Dask workers: it gets the residuals of a fit part by part, and asks for sums over
+them and for columns of their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fisherkit.core import Array, Residuals, Rule, Weights, arrays, coding, membership
+from fisherkit.stored import stored
+from fisherkit.tuning.calibrate import (
+    Slope,
+    known_classes,
+    loo_decisions,
+    slope_terms,
+    solve_slope,
+)
+from fisherkit.tuning.likelihood import smoothed_targets
+from fisherkit.tuning.parts import Parts
+
+
+@stored("decision")
+@dataclass(frozen=True)
+class Decision:
+    """From scores f (n, k) to decisions, ``f @ matrix + offset``, and discriminant coordinates.
+
+    ``matrix`` is ``None`` for the identity; ``shares`` (c,) are those of the classes, and ``axes``
+    (c, c-1) belong to indicator scores.
+    """
+
+    rule: Rule
+    matrix: Array | None
+    offset: Array
+    shares: Array
+    axes: Array
+
+    @classmethod
+    def of(cls, rule: Rule, counts: Array, scatter: Array) -> Decision:
+        """By the (weighted) class counts (c,) and the residual scatter E (k, k) of the fit."""
+        matrix, offset = rule.affine(counts, scatter)
+        if rule.kind == "binary":  # of the two indicators, from that of the code
+            scatter = scatter / 4 * arrays.like([[1.0, -1.0], [-1.0, 1.0]], scatter)
+        axes = coding.discriminant_axes(counts, scatter)
+        return cls(rule, matrix, offset, counts / arrays.namespace(counts).sum(counts), axes)
+
+    def __call__(self, scores: Array) -> Array:
+        """Decisions (n, k)."""
+        return (scores if self.matrix is None else scores @ self.matrix) + self.offset
+
+    def coordinates(self, scores: Array) -> Array:
+        """Discriminant coordinates (n, c-1)."""
+        if scores.shape[1] == 1:
+            xp = arrays.namespace(scores)
+            scores = xp.concat([1 - scores, 1 + scores], axis=1) / 2
+        return (scores - self.shares) @ self.axes
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What `decide` returns; ``left_out`` is a column of leave-one-out decisions (b, k)."""
+
+    decision: Decision
+    slope: Slope
+    left_out: Sequence[Any]
+
+
+def decide(left: Parts, rule: Rule, classes: Weights, scatter: Array) -> Decided:
+    """Decisions of a fit, and of the models that left out one row each.
+
+    The parts of ``left`` are the `Residuals` of rows of positive weight. ``classes`` holds for each
+    class the copies of all of its rows as the frequency, and their cost; ``scatter`` (k, k) is E.
+    """
+    counts, copies = classes.v, classes.frequency
+    decisions = left.each(_decisions, [], rule, counts, scatter)
+    weights = left.each(_slope_weights, [], rule, counts)
+    (seen,) = left.total(_weight_of_classes, [weights])
+    total = float(arrays.namespace(seen).sum(seen))
+
+    def terms(a: float) -> Array:
+        return left.total(_slope_terms, [decisions, weights], a, copies)[0] / total
+
+    slope = solve_slope(terms, arrays.to_numpy(seen))
+    return Decided(Decision.of(rule, counts, scatter), slope, decisions)
+
+
+def left_out_scores(fit: Residuals, pieces: Sequence[Array]) -> Array:
+    """Scores of some rows by the models that left them out, (b, k)."""
+    return fit.Y - fit.leave_one_out()
+
+
+def _decisions(
+    fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array, scatter: Array
+) -> Array:
+    """Leave-one-out decisions of some rows; the scatter is that of all rows."""
+    fit = replace(fit, scatter=scatter)
+    return loo_decisions(fit, rule, membership(fit.Y), counts)[0]
+
+
+def _slope_weights(fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array) -> Array:
+    """How much each row counts for the slope, (b,)."""
+    indicator = membership(fit.Y)
+    known = known_classes(fit.weights, indicator, counts)
+    weight = fit.weights.v * arrays.namespace(counts).astype(known, counts.dtype)
+    return weight / (indicator @ counts) if rule.balanced else weight
+
+
+def _weight_of_classes(fit: Residuals, pieces: Sequence[Array]) -> tuple[Array]:
+    return (pieces[0] @ membership(fit.Y),)
+
+
+def _slope_terms(fit: Residuals, pieces: Sequence[Array], a: float, copies: Array) -> tuple[Array]:
+    """Log-loss at slope a, and its first two derivatives."""
+    decisions, weight = pieces
+    target = smoothed_targets(membership(fit.Y), fit.weights, copies)
+    return (slope_terms(a, decisions, target, weight),)
