@@ -678,7 +678,7 @@ def outcome(path: Path, *tables: Any) -> str:
             json.dumps(about, indent=1)
             if "summary" in about:
                 console.show(about["summary"])
-                console.show_columns(about)
+                console.show_columns(saved.described(about), about["versions"])
         except files.ModelFileError:
             pass
     try:

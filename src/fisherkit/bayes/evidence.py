@@ -26,13 +26,21 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from scipy.optimize import brentq
 
-from fisherkit.core import Array, Covariance, NotPositiveError, Piece, Weights, arrays
+from fisherkit.core import (
+    Array,
+    Covariance,
+    CovarianceBlock,
+    NotPositiveError,
+    Piece,
+    Weights,
+    arrays,
+)
 from fisherkit.stored import stored
 
 SIDE = 2.0  # distance between class centres
@@ -279,16 +287,16 @@ class Thin:
 
     def value(self, theta: np.ndarray) -> float:
         """J alone."""
-        return self._solve(theta)[4]
+        return self._solve(theta).value
 
-    def _solve(self, theta: np.ndarray) -> tuple[Any, Any, ThinMoments, Profile, float]:
+    def _solve(self, theta: np.ndarray) -> ThinSolution:
         """Kernel blocks, moments, phi and J."""
         across = self.covariance.block(theta, self.X, self.U)
         corner = self.covariance.block(theta, self.U, self.U, jitter=self.jitter)
         thin = ThinMoments.of(across.values, corner.values, self.contrasts)
         profile = EVIDENCE[self.kind](thin.W, self.contrasts)
         value = profile.value - 0.5 * len(thin.W) * arrays.cholesky_log_det(thin.factor)
-        return across, corner, thin, profile, value
+        return ThinSolution(across, corner, thin, profile, value)
 
     def _slopes(self, thin: ThinMoments, Q: Array, R: Array) -> Iterator[Piece]:
         """dJ/dK_nm in blocks of rows."""
@@ -297,6 +305,16 @@ class Thin:
             piece = thin.Phi[rows, :] @ Q + thin.A[rows, :] @ R
             piece *= self.contrasts.root[rows, None]
             yield rows, columns, piece
+
+
+class ThinSolution(NamedTuple):
+    """The evidence at one theta, and what its gradient needs: K_nm, K_mm, moments and phi."""
+
+    across: CovarianceBlock
+    corner: CovarianceBlock
+    thin: ThinMoments
+    profile: Profile
+    value: float
 
 
 @dataclass(frozen=True)

@@ -286,7 +286,7 @@ def inspect(
     with _failing():
         from fisherkit.cli import console
         from fisherkit.models import files
-        from fisherkit.tables import Column
+        from fisherkit.training import saved
 
         about = files.read_metadata(model)
         if code and "code" not in about:
@@ -301,8 +301,7 @@ def inspect(
             typer.echo(printable(about["code"], lines=True))
         else:
             console.show(about["summary"])
-            columns = [Column(**column) for column in about["columns"]]
-            console.show_columns(columns, about["versions"])
+            console.show_columns(saved.described(about), about["versions"])
 
 
 @app.command(epilog="Example: `fisherkit audit patients.csv --target outcome --rows 10`")

@@ -19,6 +19,7 @@ from fisherkit.core.coding import Rule, ahead, winners
 from fisherkit.core.covariance import (
     LOG_BOUND,
     Covariance,
+    CovarianceBlock,
     FittedKernel,
     KernelObject,
     Parametric,
@@ -83,6 +84,7 @@ __all__ = [
     "Budget",
     "Canonical",
     "Covariance",
+    "CovarianceBlock",
     "Decomposed",
     "Decomposer",
     "DenseResolvent",

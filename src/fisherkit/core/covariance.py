@@ -183,6 +183,7 @@ class ObjectBlock:
 
 
 Covariance = Parametric | KernelObject
+CovarianceBlock = ParametricBlock | ObjectBlock
 
 
 @stored("fitted kernel")

@@ -17,10 +17,10 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from fisherkit.interfaces import FilePath
 from fisherkit.stored import TYPES
 
 METADATA, SCHEMA = "fisherkit.json", "schema.json"
@@ -60,7 +60,7 @@ class ModelFileError(ValueError):
 
 
 @contextmanager
-def opened(path: Any) -> Iterator[zipfile.ZipFile]:
+def opened(path: FilePath) -> Iterator[zipfile.ZipFile]:
     """A model file whose list of members is believable; errors are `ModelFileError`."""
     path = Path(path)
     if path.is_dir():
@@ -99,7 +99,7 @@ class _Listing(io.FileIO):
         super().__init__(path)
         self.limit = limit
 
-    def read(self, size: Any = -1, /) -> Any:
+    def read(self, size: int | None = -1, /) -> bytes:
         if self.limit is not None and size is not None and size > self.limit:
             raise ModelFileError(f"its list of members claims {size:,} bytes.")
         return super().read(size)
@@ -146,7 +146,7 @@ def member(archive: zipfile.ZipFile, name: str) -> bytes:
         raise ModelFileError(f"{name} in it is damaged: {error}") from error
 
 
-def parsed(text: bytes, size: int) -> Any:
+def parsed(text: bytes, size: int) -> object:
     """The values of a JSON text out of a file of ``size`` bytes.
 
     Names and lists without content take twenty times the memory of their text, and nesting takes
@@ -164,8 +164,8 @@ def parsed(text: bytes, size: int) -> Any:
     return value
 
 
-def _depth_exceeds(value: Any, most: int) -> bool:
-    level = [value]
+def _depth_exceeds(value: object, most: int) -> bool:
+    level: list[object] = [value]
     for _ in range(most):
         level = [
             part
@@ -197,7 +197,7 @@ def contents(archive: zipfile.ZipFile, size: int) -> bytes:
     return copy.getvalue()
 
 
-def _check_tree(tree: Any, size: int, members: set[str]) -> None:
+def _check_tree(tree: object, size: int, members: set[str]) -> None:
     """Refuse what no saved model has: nodes of other kinds, too many, or sharing their parts.
 
     Nodes of one identity are one object, so that the second may be a mere reference. skops writes
@@ -207,7 +207,7 @@ def _check_tree(tree: Any, size: int, members: set[str]) -> None:
     sizes: dict[int, int] = {}
     weight = 0
 
-    def measure(value: Any) -> int:
+    def measure(value: object) -> int:
         nonlocal weight
         if not isinstance(value, (dict, list)):
             return 1
@@ -225,7 +225,7 @@ def _check_tree(tree: Any, size: int, members: set[str]) -> None:
         raise ModelFileError(f"its {size:,} bytes claim more objects than any model has.")
 
 
-def _check_node(node: dict[str, Any], members: set[str]) -> int:
+def _check_node(node: dict[str, object], members: set[str]) -> int:
     loader, module, kind = (str(node.get(f"__{key}__")) for key in ("loader", "module", "class"))
     if loader not in _LOADERS:
         raise ModelFileError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from sklearn.pipeline import Pipeline
 from fisherkit.estimators import inside
 from fisherkit.models.archives import ModelFileError
 from fisherkit.stored import NAMES
+
+Metadata: TypeAlias = dict[str, Any]  # what JSON holds
+Rows: TypeAlias = np.ndarray | pd.DataFrame
 
 _SETS_TRIED = 500  # training rows up to which label sets cost little
 _LEVELS_TRIED = 1 << 18  # cells
@@ -58,7 +61,7 @@ _TRAINING = {
 }
 
 
-def check_metadata(about: dict[str, Any]) -> None:
+def check_metadata(about: Metadata) -> None:
     """Refuse metadata that those who read them would stumble over.
 
     Entries of other names may be anything. Those that a training writes belong together; without
@@ -82,14 +85,14 @@ def check_metadata(about: dict[str, Any]) -> None:
                 raise ModelFileError("its error has no interval of two ends.")
 
 
-def _check(value: Any, shape: Any, name: str) -> None:
+def _check(value: object, shape: object, name: str) -> None:
     if not _fits(value, shape):
         raise ModelFileError(
             f"its entry {name!r} is {str(value)[:100]!r}, which no training writes there."
         )
 
 
-def _fits(value: Any, shape: Any) -> bool:
+def _fits(value: object, shape: object) -> bool:
     if isinstance(shape, tuple):
         return any(_fits(value, one) for one in shape)
     if isinstance(shape, list):
@@ -102,10 +105,12 @@ def _fits(value: Any, shape: Any) -> bool:
         return all(_fits(value.get(key), one) for key, one in shape.items())
     if shape is None:
         return value is None
-    return type(value) is shape and (shape is not int or abs(value) < 2**63)
+    if shape is int:
+        return type(value) is int and abs(value) < 2**63
+    return type(value) is shape
 
 
-def check_model(model: Any, about: dict[str, Any], size: int) -> None:
+def check_model(model: BaseEstimator, about: Metadata, size: int) -> None:
     """Refuse a model that does not answer: numbers that are not finite, parts that do not fit.
 
     ``size`` is that of its tree and arrays in bytes, beyond which no model has features.
@@ -120,7 +125,7 @@ def check_model(model: Any, about: dict[str, Any], size: int) -> None:
             raise ModelFileError(f"its model does not answer: {str(error)[:300]}") from error
 
 
-def _check_model(model: Any, about: dict[str, Any], size: int) -> None:
+def _check_model(model: BaseEstimator, about: Metadata, size: int) -> None:
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
     last = steps[-1]
     if not (type(last) in NAMES and isinstance(last, BaseEstimator) and hasattr(last, "predict")):
@@ -133,20 +138,20 @@ def _check_model(model: Any, about: dict[str, Any], size: int) -> None:
         _ask(model, np.zeros((2, _features(steps[0], size))))
 
 
-def _features(step: Any, size: int) -> int:
+def _features(step: BaseEstimator, size: int) -> int:
     features = getattr(step, "n_features_in_", None)
     if type(features) is not int or not 0 < features <= size:
         raise ModelFileError(f"its {type(step).__name__} is for {str(features)[:100]} features.")
     return features
 
 
-def _ask(model: Any, X: Any) -> None:
+def _ask(model: BaseEstimator, X: Rows) -> None:
     """Ask about all rows and about one: what fits either by chance does not fit both."""
     _ask_about(model, X)
     _ask_about(model, X[:1])
 
 
-def _ask_about(model: Any, X: Any) -> None:
+def _ask_about(model: BaseEstimator, X: Rows) -> None:
     answers = {"predict": np.asarray(model.predict(X))}
     if hasattr(model, "predict_proba"):
         answers["predict_proba"] = model.predict_proba(X)
@@ -162,7 +167,7 @@ def _ask_about(model: Any, X: Any) -> None:
         model.predict_set(X)
 
 
-def _known_rows(model: Any, features: int) -> np.ndarray:
+def _known_rows(model: BaseEstimator, features: int) -> np.ndarray:
     """Rows that the model must have an answer for: its own centres, where it has any."""
     found = getattr(inside(model), "expansion", None)
     for holder in (found, *getattr(found, "parts", ())):
@@ -172,7 +177,7 @@ def _known_rows(model: Any, features: int) -> np.ndarray:
     return np.zeros((2, features))
 
 
-def _try_levels(model: Any, columns: list[dict[str, Any]]) -> None:
+def _try_levels(model: Pipeline, columns: list[Metadata]) -> None:
     """Encode every text that the training saw, up to some hundred thousand cells."""
     texts = model["prepare"].named_transformers_.get("text")
     if texts is None:
@@ -185,7 +190,7 @@ def _try_levels(model: Any, columns: list[dict[str, Any]]) -> None:
     _ask(model, table)
 
 
-def _rows(columns: list[dict[str, Any]]) -> pd.DataFrame:
+def _rows(columns: list[Metadata]) -> pd.DataFrame:
     """Two rows of a table as the training saw it: the ends of numbers, a text never seen."""
     return pd.DataFrame(
         {

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 from skops.io.exceptions import UntrustedTypesFoundException
 
+from fisherkit.interfaces import FilePath
 from fisherkit.models.archives import (
     METADATA,
     TAG,
@@ -38,7 +38,7 @@ from fisherkit.models.archives import (
     opened,
     parsed,
 )
-from fisherkit.models.checks import check_metadata, check_model
+from fisherkit.models.checks import Metadata, check_metadata, check_model
 from fisherkit.stored import NAMES, rebuilt, state_of
 from fisherkit.whole_files import written
 
@@ -49,8 +49,6 @@ LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
 TRUSTED = ("numpy.dtype",)  # beside what skops trusts
 
 _LONG = 20  # items from which a list is kept as an array
-
-FilePath = str | os.PathLike[str]
 
 
 class VersionWarning(UserWarning):
@@ -77,17 +75,17 @@ class ModelFile:
     (2, 'mm')
     """
 
-    model: Any
-    metadata: dict[str, Any]
-    extra: dict[str, Any]
+    model: BaseEstimator
+    metadata: Metadata
+    extra: Metadata
 
 
 def save(
     model: BaseEstimator,
     path: FilePath,
     *,
-    metadata: dict[str, Any] | None = None,
-    extra: dict[str, Any] | None = None,
+    metadata: Metadata | None = None,
+    extra: Mapping[str, object] | None = None,
 ) -> None:
     """Write a model to a file that is safe to open.
 
@@ -145,7 +143,7 @@ def save(
         file.write(whole)
 
 
-def read_metadata(path: FilePath) -> dict[str, Any]:
+def read_metadata(path: FilePath) -> Metadata:
     """What a model file says about itself; the model is not opened.
 
     Parameters
@@ -232,8 +230,7 @@ def load(path: FilePath) -> ModelFile:
     except Exception as error:  # whatever skops stumbles over: it builds no type of ours
         raise ModelFileError(f"{path} is damaged: {error}") from error
     try:
-        model: Any = _decode(content["model"])
-        extra: Any = _decode(content["extra"])
+        model, extra = _decode(content["model"]), _decode(content["extra"])
         check_model(model, metadata, len(tree))
     except Exception as error:  # whatever goes wrong with parts that do not fit
         raise ModelFileError(f"{path} is damaged: {error}") from error
@@ -245,9 +242,11 @@ def _untrusted(archive: bytes) -> str:
     return ", ".join(sorted(set(skops.io.get_untrusted_types(data=archive)) - set(TRUSTED)))
 
 
-def _metadata(archive: zipfile.ZipFile, path: FilePath) -> dict[str, Any]:
+def _metadata(archive: zipfile.ZipFile, path: FilePath) -> Metadata:
     about = parsed(member(archive, METADATA), Path(path).stat().st_size)
-    found = about.get("format") if isinstance(about, dict) else None
+    if not isinstance(about, dict):
+        about = {}
+    found = about.get("format")
     if type(found) is not int or found != FORMAT:
         raise ModelFileError(
             f"it has the file format {str(found)[:100]}; this version of fisherkit "
@@ -258,7 +257,7 @@ def _metadata(archive: zipfile.ZipFile, path: FilePath) -> dict[str, Any]:
     return about
 
 
-def _compare_versions(path: FilePath, metadata: dict[str, Any]) -> None:
+def _compare_versions(path: FilePath, metadata: Metadata) -> None:
     written = metadata["versions"]
     here = {name: version(name) for name in LIBRARIES}
     ours = written["fisherkit"]
@@ -318,7 +317,7 @@ def _all_words(values: Iterable[object]) -> bool:
     return all(type(value) is str and not value.endswith("\0") for value in values)
 
 
-def _decode(value: object) -> object:
+def _decode(value: Any) -> Any:
     if type(value) is not dict or TAG not in value:
         return _mapped(value, _decode)
     name, state = value[TAG], value["state"]

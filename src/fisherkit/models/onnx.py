@@ -9,10 +9,11 @@ string is a missing value; any other model has one input ``X`` (n, n_features) o
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -20,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from fisherkit.columns import names_of
-from fisherkit.core import FittedKernel, Parametric
+from fisherkit.core import FittedKernel, Kernel, Parametric
 from fisherkit.estimators import (
     DecisionMixin,
     DiscriminantMixin,
@@ -29,6 +30,8 @@ from fisherkit.estimators import (
 )
 
 try:
+    from onnx import ModelProto
+
     from fisherkit.models.onnx_graph import KERNELS, Graph, kernel_blocks, squared_distances
 except ImportError as error:
     raise ImportError("ONNX export needs onnx; pip install 'fisherkit[onnx]'.") from error
@@ -41,7 +44,7 @@ class ExportError(ValueError):
     """A model that has no ONNX graph."""
 
 
-def to_onnx(model: Any) -> Any:
+def to_onnx(model: ClassifierMixin) -> ModelProto:
     """The ONNX graph of a fitted classifier.
 
     Parameters
@@ -98,7 +101,7 @@ def to_onnx(model: Any) -> Any:
     )
 
 
-def _prefix(columns: Any) -> str:
+def _prefix(columns: Iterable[object]) -> str:
     """Of the names inside the graph, so that none is that of a column."""
     prefix = "fisherkit/"
     while any(str(column).startswith(prefix) for column in columns):
@@ -133,7 +136,7 @@ def _columns(graph: Graph, transformer: ColumnTransformer) -> str:
     return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
 
 
-def _numeric(graph: Graph, step: Any, X: str) -> str:
+def _numeric(graph: Graph, step: TransformerMixin | str | None, X: str) -> str:
     """A preparation of numbers, (n, d) to (n, d)."""
     if step is None or step == "passthrough":
         return X
@@ -154,7 +157,7 @@ def _numeric(graph: Graph, step: Any, X: str) -> str:
     raise ExportError(f"{type(step).__name__} cannot be exported; use StandardScaler.")
 
 
-def _levels(graph: Graph, steps: list[Any], columns: list[str]) -> list[str]:
+def _levels(graph: Graph, steps: list[TransformerMixin], columns: list[str]) -> list[str]:
     """One-hot columns of text inputs; what is missing is what the imputer makes of it."""
     *before, encoder = steps
     fill = [None] * len(columns)
@@ -195,7 +198,7 @@ def _levels(graph: Graph, steps: list[Any], columns: list[str]) -> list[str]:
     return parts
 
 
-def _decisions(graph: Graph, model: Any, X: str) -> str:
+def _decisions(graph: Graph, model: ClassifierMixin, X: str) -> str:
     """Decisions (n, 1) or (n, n_classes)."""
     if isinstance(model, FisherCommitteeClassifier):
         terms = [
@@ -225,7 +228,7 @@ def _decisions(graph: Graph, model: Any, X: str) -> str:
     return scores
 
 
-def _block(graph: Graph, model: Any, X: str) -> str:
+def _block(graph: Graph, model: ClassifierMixin, X: str) -> str:
     """Values of the fitted kernel between rows and centres, (n, m)."""
     if inside(model).noise_model:
         raise ExportError("probability='noise_model' cannot be exported; use 'loo'.")
@@ -248,7 +251,7 @@ def _block(graph: Graph, model: Any, X: str) -> str:
     return parts[0] if len(parts) == 1 else graph.add("Add", *parts)
 
 
-def _named(kernel: Any) -> Any:
+def _named(kernel: Kernel) -> Kernel:
     if callable(kernel.name) or kernel.precomputed:
         raise ExportError("Only kernels with a name can be exported, not callables or matrices.")
     if kernel.name not in KERNELS:
@@ -258,7 +261,7 @@ def _named(kernel: Any) -> Any:
     return kernel
 
 
-def _answers(graph: Graph, model: Any, decisions: str) -> None:
+def _answers(graph: Graph, model: ClassifierMixin, decisions: str) -> None:
     """The two outputs."""
     classes = np.asarray(model.classes_)
     n_classes = len(classes)

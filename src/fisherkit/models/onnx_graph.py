@@ -6,14 +6,17 @@ feature by feature, so that no n x m x d array is ever there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
+
+from fisherkit.core import Kernel
 
 OPSETS = {"": 17, "ai.onnx.ml": 3}
 _MOST_DIGITS = 2.0**-20  # of the shift that keeps the digits of distances
@@ -31,10 +34,10 @@ class Graph:
     """A graph that grows; tensors are known by their names, which begin with ``prefix``."""
 
     prefix: str
-    nodes: list[Any] = field(default_factory=list)
-    constants: list[Any] = field(default_factory=list)
-    inputs: list[Any] = field(default_factory=list)
-    outputs: list[Any] = field(default_factory=list)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: list[onnx.TensorProto] = field(default_factory=list)
+    inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
+    outputs: list[onnx.ValueInfoProto] = field(default_factory=list)
 
     def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """A node with one output, whose name is returned."""
@@ -43,9 +46,9 @@ class Graph:
         self.nodes.append(helper.make_node(operator, inputs, [name], domain=domain, **attributes))
         return name
 
-    def constant(self, values: Any, kind: str = "number") -> str:
+    def constant(self, values: ArrayLike, kind: str = "number") -> str:
         dtype = {"number": np.float64, "integer": np.int64, "truth": np.bool_, "text": object}[kind]
-        array = np.ascontiguousarray(values, dtype=dtype).reshape(np.shape(values))
+        array: np.ndarray = np.ascontiguousarray(values, dtype=dtype).reshape(np.shape(values))
         name = f"{self.prefix}constant_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(array, name))
         return name
@@ -72,17 +75,17 @@ class Graph:
     def matmul(self, X: str, matrix: np.ndarray) -> str:
         return self.add("MatMul", X, self.constant(matrix))
 
-    def plus(self, X: str, values: Any) -> str:
+    def plus(self, X: str, values: ArrayLike) -> str:
         return self.add("Add", X, self.constant(values))
 
-    def times(self, X: str, values: Any) -> str:
+    def times(self, X: str, values: ArrayLike) -> str:
         return self.add("Mul", X, self.constant(values))
 
     def row_sums(self, X: str) -> str:
         return self.add("ReduceSum", X, self.constant([1], "integer"), keepdims=1)
 
 
-def squared_distances(graph: Graph, X: str, centres: np.ndarray, weight: Any = 1.0) -> str:
+def squared_distances(graph: Graph, X: str, centres: np.ndarray, weight: ArrayLike = 1.0) -> str:
     """sum_k w_k (x_k - z_k)^2 for rows of X and centres (m, d), (n, m).
 
     About the mean of the centres, so that a large common offset costs no digits.
@@ -140,13 +143,17 @@ def summed_over_features(graph: Graph, X: str, centres: np.ndarray, term: str) -
     )
 
 
-Values = Callable[[Graph, str, np.ndarray, Any, Any], list[str]]
+Gammas = Sequence[Any]  # floats, or None where the kernel has none
+Nodes = list[str]
+Values = Callable[[Graph, str, np.ndarray, Kernel, Gammas], Nodes]
 
 
 def _decay(distances: Callable[[Graph, str, np.ndarray], str]) -> Values:
     """exp(-gamma D)."""
 
-    def values(graph: Graph, X: str, centres: np.ndarray, kernel: Any, gammas: Any) -> list[str]:
+    def values(
+        graph: Graph, X: str, centres: np.ndarray, kernel: Kernel, gammas: Gammas
+    ) -> list[str]:
         found = distances(graph, X, centres)
         return [graph.add("Exp", graph.times(found, -gamma)) for gamma in gammas]
 
@@ -170,16 +177,20 @@ def _cosine(graph: Graph, X: str, centres: np.ndarray) -> str:
     return graph.matmul(X, (centres / np.where(norms > 0, norms, 1.0)).T)
 
 
-def _inner(graph: Graph, X: str, centres: np.ndarray, kernel: Any, gammas: Any) -> list[str]:
+def _inner(graph: Graph, X: str, centres: np.ndarray, kernel: Kernel, gammas: Gammas) -> Nodes:
     product = graph.matmul(X, centres.T)
     return [graph.plus(graph.times(product, gamma), kernel.coef0) for gamma in gammas]
 
 
-def _sigmoid(graph: Graph, *given: Any) -> list[str]:
-    return [graph.add("Tanh", values) for values in _inner(graph, *given)]
+def _sigmoid(
+    graph: Graph, X: str, centres: np.ndarray, kernel: Kernel, gammas: Gammas
+) -> list[str]:
+    return [graph.add("Tanh", inner) for inner in _inner(graph, X, centres, kernel, gammas)]
 
 
-def _polynomial(graph: Graph, X: str, centres: np.ndarray, kernel: Any, gammas: Any) -> list[str]:
+def _polynomial(
+    graph: Graph, X: str, centres: np.ndarray, kernel: Kernel, gammas: Gammas
+) -> list[str]:
     degree = graph.constant(float(kernel.degree))
     return [graph.add("Pow", inner, degree) for inner in _inner(graph, X, centres, kernel, gammas)]
 
@@ -198,6 +209,8 @@ KERNELS: dict[str, Values] = {
 }
 
 
-def kernel_blocks(graph: Graph, kernel: Any, X: str, centres: np.ndarray, gammas: Any) -> list[str]:
+def kernel_blocks(
+    graph: Graph, kernel: Kernel, X: str, centres: np.ndarray, gammas: Gammas
+) -> list[str]:
     """Values of a `fisherkit.core.Kernel` in `KERNELS` with centres (m, d) for every gamma."""
-    return KERNELS[kernel.name](graph, X, centres, kernel, gammas)
+    return KERNELS[str(kernel.name)](graph, X, centres, kernel, gammas)

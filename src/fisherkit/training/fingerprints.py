@@ -8,6 +8,7 @@ there. A file has a salt of its own, so that fingerprints of two files cannot be
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -49,7 +50,7 @@ class TrainingRows:
         return cls(salt, kept, len(X), whole)
 
     @classmethod
-    def read(cls, entry: Any) -> TrainingRows | None:
+    def read(cls, entry: Mapping[str, Any] | None) -> TrainingRows | None:
         """From what `entry` wrote into a model file; ``None`` where there is nothing.
 
         Raises
@@ -73,7 +74,7 @@ class TrainingRows:
         return found
 
     @property
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> dict[str, object]:
         """What goes into a model file."""
         return dict(vars(self))
 

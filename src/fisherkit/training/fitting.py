@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from fisherkit.columns import (
@@ -25,13 +25,15 @@ from fisherkit.columns import (
     rare_below,
     row_parts,
 )
+from fisherkit.core import Array
 from fisherkit.inspection import doubts
+from fisherkit.interfaces import FilePath
 from fisherkit.tables import Column, TableFile, match, open_table
 from fisherkit.terminal import counted
 from fisherkit.training import code
-from fisherkit.training.intake import Data, example, read_data
+from fisherkit.training.intake import Data, Words, example, read_data
 from fisherkit.training.out_of_core import BUDGET, Prepared, map_data, workspace
-from fisherkit.training.recipes import Recipe, part_of
+from fisherkit.training.recipes import Options, Recipe, part_of
 
 __all__ = ["doubtful", "example", "read_data", "train"]
 
@@ -86,12 +88,16 @@ class Training:
     notes: tuple[str, ...]
     seconds: float
     asked_text: tuple[str, ...] = ()
-    features: Any = None
+    features: Array = None
 
 
 @contextmanager
 def opened(
-    path: Any, target: str | None, *, out_of_core: bool = False, **words: Any
+    path: FilePath | None,
+    target: str | None,
+    *,
+    out_of_core: bool = False,
+    **words: Unpack[Words],
 ) -> Iterator[Data]:
     """Rows to train on; without a path those of the example.
 
@@ -112,11 +118,11 @@ def train(
     data: Data,
     method: str = "fisher",
     *,
-    test: Any = None,
+    test: FilePath | None = None,
     held_out: str = "auto",
     seed: int = 0,
     encoding: str = "utf-8",
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Training:
     """Fit a classifier to all rows, and estimate its error on rows that it has not seen.
 
@@ -236,7 +242,7 @@ class _Fitted:
 
     model: Pipeline
     recipe: Recipe
-    features: Any
+    features: Array
 
 
 def _fit(
@@ -271,10 +277,10 @@ def _predicted(
     return predicted, p
 
 
-def _cross_validate(data: Data, prepare: Any, recipe: Recipe, seed: int) -> HeldOut:
+def _cross_validate(data: Data, prepare: ColumnTransformer, recipe: Recipe, seed: int) -> HeldOut:
     classes, counts = np.unique(data.y, return_counts=True)
     n_folds = min(_FOLDS, len(data.y))
-    folds: Any = KFold(n_folds, shuffle=True, random_state=seed)
+    folds: BaseCrossValidator = KFold(n_folds, shuffle=True, random_state=seed)
     if counts.min() >= n_folds:
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     predicted = np.empty_like(data.y)
@@ -292,7 +298,7 @@ def _cross_validate(data: Data, prepare: Any, recipe: Recipe, seed: int) -> Held
     return HeldOut(f"{n_folds}-fold nested cross-validation", data.y, predicted, p)
 
 
-def _set_aside(data: Data, prepare: Any, recipe: Recipe, seed: int) -> HeldOut:
+def _set_aside(data: Data, prepare: ColumnTransformer, recipe: Recipe, seed: int) -> HeldOut:
     others = part_of(data.y, round(_SET_ASIDE * len(data.y)), seed)
     rows = np.setdiff1d(np.arange(len(data.y)), others)
     model = _fit(prepare, recipe, data, rows).model
@@ -311,7 +317,7 @@ class _TestFile:
     rows: int
 
     @classmethod
-    def checked(cls, data: Data, path: Any, encoding: str) -> _TestFile:
+    def checked(cls, data: Data, path: FilePath, encoding: str) -> _TestFile:
         """Refuse a file that cannot be the test, before anything is fitted."""
         levels = data.texts if data.y.dtype.kind != "U" else [*data.texts, data.target]
         file = open_table(path, text=data.asked_text, levels=levels, encoding=encoding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from fisherkit.columns import (
     quoted,
     texts,
 )
+from fisherkit.interfaces import FilePath
 from fisherkit.tables import TableFile, date_columns, open_table, refuse_extreme, stray_text
 from fisherkit.terminal import counted
 from fisherkit.training import code
@@ -74,6 +75,15 @@ class Data:
         return [str(name) for name in self.X.columns[~number_mask(self.X)]]
 
 
+class Words(TypedDict, total=False):
+    """What may be said of the columns of a file; see `ColumnOptions`."""
+
+    drop: tuple[str, ...]
+    keep: tuple[str, ...]
+    text: tuple[str, ...]
+    encoding: str
+
+
 def example() -> Data:
     """The table that scikit-learn carries: 569 tumours, 30 measurements of each.
 
@@ -90,10 +100,18 @@ def example() -> Data:
     """
     bunch = load_breast_cancer(as_frame=True)
     labels = bunch.target_names[bunch.target]
-    return Data(bunch.data, labels, EXAMPLE_TARGET, EXAMPLE, code.READ_EXAMPLE, (), ())
+    return Data(
+        X=bunch.data,
+        y=labels,
+        target=EXAMPLE_TARGET,
+        source=EXAMPLE,
+        reading=code.READ_EXAMPLE,
+        left_out=(),
+        notes=(),
+    )
 
 
-def read_data(path: Any, target: str | None, **words: Any) -> Data:
+def read_data(path: FilePath, target: str | None, **words: Unpack[Words]) -> Data:
     """Features and labels of a file, in memory.
 
     Parameters
@@ -174,11 +192,20 @@ def data_of(
     left_out = (*asked.drop, *unused, *unread)
     reading = code.read_file(asked, left_out, conversion, as_written=words.text)
     notes += [*words.notes, *remarks, *_many_numbers(y, target), *_imbalance(y)]
-    said = tuple(notes)
-    return Data(X, y, target, str(path), reading, left_out, said, asked, workspace)
+    return Data(
+        X=X,
+        y=y,
+        target=target,
+        source=str(path),
+        reading=reading,
+        left_out=left_out,
+        notes=tuple(notes),
+        asked=asked,
+        workspace=workspace,
+    )
 
 
-def _labels(values: pd.Series, path: Any, words: LabelWords) -> tuple[np.ndarray, str]:
+def _labels(values: pd.Series, path: FilePath, words: LabelWords) -> tuple[np.ndarray, str]:
     """Labels as a plain array, and the Python that makes them of the column."""
     missing = f" ({words.unread})" if words.unread else ""
     if len(values) == 0:
@@ -219,7 +246,7 @@ def _labels(values: pd.Series, path: Any, words: LabelWords) -> tuple[np.ndarray
     return y, conversion
 
 
-def refuse_dates(features: pd.DataFrame, path: Any) -> None:
+def refuse_dates(features: pd.DataFrame, path: FilePath) -> None:
     """Dates say nothing by themselves; what they mean is for the user to say."""
     for name, value in date_columns(features).items():
         raise TableError(
@@ -229,7 +256,7 @@ def refuse_dates(features: pd.DataFrame, path: Any) -> None:
         )
 
 
-def _refuse_unusable(features: pd.DataFrame, path: Any, text: tuple[str, ...]) -> None:
+def _refuse_unusable(features: pd.DataFrame, path: FilePath, text: tuple[str, ...]) -> None:
     refuse_dates(features.drop(columns=[*text], errors="ignore"), path)
     for block in column_parts(features):
         refuse_extreme(block, path)
@@ -277,7 +304,7 @@ def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> dict[str, tuple[st
     return {str(name): why[name] for name in features.columns if name in why and name not in kept}
 
 
-def _constant(name: Any, value: Any) -> str:
+def _constant(name: str, value: float) -> str:
     """What is said of a column of one number; of large ones only the first digits are known."""
     if abs(value) < EXACT:
         return f"its value is always {value}"

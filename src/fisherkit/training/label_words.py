@@ -8,7 +8,6 @@ its neighbours are the same number in double precision.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -81,7 +80,7 @@ def _one_number(target: str, alike: list[str], *, text: bool) -> str:
     )
 
 
-def _unread(target: str, missing: Any) -> str:
+def _unread(target: str, missing: pd.Series) -> str:
     if not len(missing):
         return ""
     named = ", ".join(

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import BinaryIO, Unpack
 
 import numpy as np
 import pandas as pd
@@ -39,11 +39,15 @@ from fisherkit.columns import (
     transformed,
 )
 from fisherkit.core import Meter
+from fisherkit.estimators import FisherCommitteeClassifier, KernelFisherClassifier
+from fisherkit.interfaces import FilePath
 from fisherkit.tables import TableFile
-from fisherkit.training.intake import Data, data_of, open_labelled, refuse_dates
+from fisherkit.training.intake import Data, Words, data_of, open_labelled, refuse_dates
 from fisherkit.training.label_words import LabelWords
 
 __all__ = ["fit_table"]
+
+BlockClassifier = KernelFisherClassifier | FisherCommitteeClassifier
 
 BUDGET = "128MB"  # of the fit itself, unless asked otherwise
 
@@ -59,9 +63,9 @@ def workspace() -> Iterator[Path]:
 
 
 def fit_table(
-    path: Any,
+    path: FilePath,
     target: str,
-    classifier: Any,
+    classifier: BlockClassifier,
     *,
     left_out: Sequence[str] = (),
     keep: Sequence[str] | None = None,
@@ -201,12 +205,12 @@ class Prepared:
                 n, d = n + part.shape[0], part.shape[1]
         return cls(prepare, MappedRows(path, (n, d)))
 
-    def fit(self, classifier: Any, y: np.ndarray) -> Any:
+    def fit(self, classifier: BlockClassifier, y: np.ndarray) -> BlockClassifier:
         """The classifier fitted in blocks, or in memory where its ``max_memory`` holds that."""
         return classifier.fit(self.features, y)
 
 
-def map_data(folder: Path, path: Any, target: str | None, **words: Any) -> Data:
+def map_data(folder: Path, path: FilePath, target: str | None, **words: Unpack[Words]) -> Data:
     """As `fisherkit.training.intake.read_data`, with the columns of X in files of ``folder``.
 
     Raises
@@ -242,7 +246,7 @@ class _Levels:
     codes: dict[str, int] = field(default_factory=dict)
     unread: bool = False
 
-    def encode(self, values: pd.Series, seen: int, source: Any) -> np.ndarray:
+    def encode(self, values: pd.Series, seen: int, source: FilePath) -> np.ndarray:
         """The place of each value among the levels, -1 where missing; ``seen`` rows came before."""
         if self.unread:
             return np.full(len(values), -1, dtype=np.int32)
@@ -265,7 +269,7 @@ class _Columns:
     names: list[str]
     capacity: int
 
-    def write(self, file: Any, number: int, start: int, values: np.ndarray) -> None:
+    def write(self, file: BinaryIO, number: int, start: int, values: np.ndarray) -> None:
         file.seek((number * self.capacity + start) * np.dtype(self.dtype).itemsize)
         file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
 
@@ -310,14 +314,16 @@ class _Spool:
         mask = number_mask(part)
         numbers, texts = ([str(name) for name in part.columns[own]] for own in (mask, ~mask))
         return cls(
-            [str(name) for name in part.columns],
-            _Columns(folder / "numbers", np.float64, numbers, capacity),
-            _Columns(folder / "texts", np.int32, texts, capacity),
-            {name: _Levels() for name in texts},
-            str(part.index.name),
+            names=[str(name) for name in part.columns],
+            numbers=_Columns(folder / "numbers", np.float64, numbers, capacity),
+            texts=_Columns(folder / "texts", np.int32, texts, capacity),
+            levels={name: _Levels() for name in texts},
+            index=str(part.index.name),
         )
 
-    def _add(self, part: pd.DataFrame, numbers: Any, texts: Any, source: Any) -> None:
+    def _add(
+        self, part: pd.DataFrame, numbers: BinaryIO, texts: BinaryIO, source: FilePath
+    ) -> None:
         for number, name in enumerate(self.numbers.names):
             values = part[name].to_numpy(dtype=np.float64, na_value=np.nan)
             self.numbers.write(numbers, number, self.rows, values)
@@ -340,7 +346,7 @@ class _Spool:
 
     def frame(self) -> pd.DataFrame:
         """The columns in the order of the file, as views of the mapped files."""
-        columns: dict[str, Any] = {}
+        columns: dict[str, np.ndarray | pd.Categorical] = {}
         if self.numbers.names:
             values, mapped = self.numbers.read()
             self.maps.append(mapped)
@@ -357,7 +363,7 @@ class _Spool:
         return pd.DataFrame(ordered, index=index, copy=False)
 
 
-def _too_many(path: Any, name: str) -> str:
+def _too_many(path: FilePath, name: str) -> str:
     return (
         f"{path}, column {name!r} has more than {_MOST_LEVELS:,} different texts. Leave it out "
         f"with --drop {name!r}, or group its values first."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.pipeline import Pipeline
 
 from fisherkit.core import Meter
 from fisherkit.models import ModelFile
@@ -154,11 +154,11 @@ class Predictions:
             return np.zeros(len(X), dtype=bool), np.zeros(len(X), dtype=bool)
         return self._seen.told(X)
 
-    def _answers(self, X: pd.DataFrame) -> dict[str, Any]:
+    def _answers(self, X: pd.DataFrame) -> dict[str, np.ndarray | list[str]]:
         model = self.file.model
         classes = [str(label) for label in model.classes_]
         features = model[:-1].transform(X)
-        answers: dict[str, Any] = {"predicted": model[-1].predict(features)}
+        answers: dict[str, np.ndarray | list[str]] = {"predicted": model[-1].predict(features)}
         p = model[-1].predict_proba(features)
         answers |= {f"p_{label}": p[:, k] for k, label in enumerate(classes)}
         if self.confidence is not None:
@@ -179,12 +179,12 @@ class Predictions:
                 self.unseen[name] = count + len(unseen), example
 
 
-def has_sets(model: Any) -> bool:
+def has_sets(model: Pipeline) -> bool:
     """Whether the classifier of a pipeline gives label sets."""
     return hasattr(model[-1], "predict_set") and not in_blocks(model)
 
 
-def about_sets(model: Any) -> str:
+def about_sets(model: Pipeline) -> str:
     """Where the label sets of a pipeline come from, or why there are none."""
     if not hasattr(model[-1], "predict_set"):
         able = " and ".join(names_where(lambda method: method.sets))

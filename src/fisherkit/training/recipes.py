@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from inspect import signature
+from typing import TypedDict
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -25,6 +26,16 @@ from fisherkit.training.methods import (
 
 _EXACT_ROWS = 1000
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
+
+
+class Options(TypedDict, total=False):
+    """What may be asked of a method; see `Recipe.of`."""
+
+    kernel: str | None
+    penalty: str | None
+    balanced: bool
+    centres: int | None
+    max_memory: str | None
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.pipeline import Pipeline
 
 from fisherkit.columns import ColumnOptions, TableError, number_mask, row_parts
-from fisherkit.models import ModelFile, ModelFileError, files
+from fisherkit.interfaces import FilePath
+from fisherkit.models import Metadata, ModelFile, ModelFileError, files
 from fisherkit.tables import Column, TableFile, match, open_table
 from fisherkit.training.fingerprints import TrainingRows
 from fisherkit.training.fitting import HeldOut, Training
@@ -23,7 +25,7 @@ NO_TABLE = (
 )
 
 
-def save(training: Training, path: Any, summary: dict[str, Any]) -> None:
+def save(training: Training, path: FilePath, summary: Mapping[str, object]) -> None:
     """Write model, held-out predictions, schema and summary into one file."""
     metadata = {
         "target": training.target,
@@ -52,9 +54,19 @@ def columns(file: ModelFile) -> list[Column]:
     """
     if "columns" not in file.metadata:
         raise ModelFileError(NO_TABLE)
+    return described(file.metadata)
+
+
+def described(metadata: Metadata) -> list[Column]:
+    """The columns of a training, from what its file says of itself."""
     return [
-        Column(item["name"], item["kind"], item["missing"], tuple(item["values"]))
-        for item in file.metadata["columns"]
+        Column(
+            name=item["name"],
+            kind=item["kind"],
+            missing=item["missing"],
+            values=tuple(item["values"]),
+        )
+        for item in metadata["columns"]
     ]
 
 
@@ -68,7 +80,7 @@ def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
     return found.to_numpy(dtype=classes.dtype) if np.isin(floats, classes).all() else floats
 
 
-def open_rows(file: ModelFile, path: Any, encoding: str) -> TableFile:
+def open_rows(file: ModelFile, path: FilePath, encoding: str) -> TableFile:
     """A table to be read as the one that the model was trained on; all of its columns."""
     levels = [column.name for column in columns(file) if column.kind == "text"]
     if file.model.classes_.dtype.kind == "U":
@@ -77,7 +89,9 @@ def open_rows(file: ModelFile, path: Any, encoding: str) -> TableFile:
     return open_table(path, text=asked, levels=levels, encoding=encoding)
 
 
-def restore(file: ModelFile, path: Any, folder: Path, encoding: str = "utf-8") -> Training:
+def restore(
+    file: ModelFile, path: FilePath | None, folder: Path, encoding: str = "utf-8"
+) -> Training:
     """The training behind a model file, given the table that it was trained on.
 
     ``folder`` is for mapped files, if the model was fitted in blocks.
@@ -115,7 +129,7 @@ def restore(file: ModelFile, path: Any, folder: Path, encoding: str = "utf-8") -
 
 
 def _rows_of_training(
-    file: ModelFile, path: Any, folder: Path, encoding: str
+    file: ModelFile, path: FilePath | None, folder: Path, encoding: str
 ) -> tuple[pd.DataFrame, np.ndarray]:
     known, target, source = columns(file), file.metadata["target"], file.metadata["source"]
     if path is None and source == EXAMPLE:
@@ -136,7 +150,7 @@ def _rows_of_training(
     return match(table, known, path), labels(file, table)
 
 
-def in_blocks(model: Any) -> bool:
+def in_blocks(model: Pipeline) -> bool:
     """Whether the classifier of a pipeline has read its rows in blocks and keeps none of them."""
     return getattr(model[-1], "_training", model) is None
 
@@ -158,5 +172,5 @@ def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def _plain(label: Any) -> Any:
+def _plain(label: object) -> object:
     return label.item() if isinstance(label, np.generic) else label
