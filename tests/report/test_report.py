@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binomtest
+from sklearn.pipeline import Pipeline
 from trainings import CLASSIFIERS, table, train
 
+from fisherkit import KernelFisherClassifier
 from fisherkit.report.blocks import rows_table
 from fisherkit.report.left_out_scores import (
     BINS,
@@ -178,6 +180,18 @@ def test_held_out_labels_that_training_never_saw_are_named():
     held.y[0] = "new"
     card = blocks(describe(training), "cards")[0]["items"][0]
     assert "never occurred in training" in card["note"]
+
+
+def test_a_table_in_memory_that_was_fitted_in_blocks_has_a_page():
+    training = train(n=2000)
+    prepare = training.model[:-1]
+    classifier = KernelFisherClassifier(
+        gamma=0.3, basis="random", n_components=20, max_memory="300KB", random_state=0
+    ).fit(prepare.transform(training.X), training.y)
+    assert classifier.selection_.method == "streamed"
+    model = Pipeline([*prepare.steps, ("classify", classifier)])
+    (data,) = [block["data"] for block in blocks(describe(replace(training, model=model)), "live")]
+    assert data["rows"] == 2000 and len(data["logMu"]) > 10
 
 
 def test_a_sample_is_stated():

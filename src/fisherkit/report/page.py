@@ -116,7 +116,10 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
     if method.search == "mu":
         if in_blocks(model):
             shown = stratified(index, sample, seed)
-            left_out = streamed_path(model, training.features, training.y, shown)
+            features = training.features
+            if features is None:  # the table is in memory, though the fit was not
+                features = training.model[:-1].transform(training.X)
+            left_out = streamed_path(model, features, training.y, shown)
         else:
             left_out = left_out_path(model)
         path, chosen, coordinates = left_out.logits, left_out.chosen, left_out.coordinates
