@@ -99,6 +99,8 @@ def test_train_knows_a_registered_method(table):
     assert np.mean(wrong) < 0.5 and len(wrong) == len(trained.y)
     with pytest.raises(RecipeError, match="nearest has no penalty"):
         train(read_data(table, "label"), "nearest", penalty="rkhs")
+    with pytest.raises(RecipeError, match="held_out='half' is none of auto"):
+        train(read_data(table, "label"), "nearest", held_out="half")
     with pytest.raises(RecipeError, match="fisher, committee"):
         train(read_data(table, "label"), "nearest", max_memory="1GB")
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -81,7 +81,13 @@ class Contrasts:
         E = -scipy.linalg.helmert(indicator.shape[1]).T
         membership = indicator @ arrays.like(E, indicator)
         Z = weights.root[:, None] * (membership - weights.mean(membership))
-        return cls(Z, weights.root, arrays.to_numpy(counts).astype(np.float64), E, weights.uniform)
+        return cls(
+            Z=Z,
+            root=weights.root,
+            counts=arrays.to_numpy(counts).astype(np.float64),
+            E=E,
+            uniform=weights.uniform,
+        )
 
     @property
     def total(self) -> float:
@@ -160,7 +166,7 @@ def fisher(W: np.ndarray, contrasts: Contrasts) -> Profile:
     inner = V / gap @ V.T  # W^-1 C^-1 W^-1
     slope = -0.25 * beta * s * SIDE**2 * (inner @ W @ W @ inner)
     slope -= 0.5 * k * (V @ V.T - s * inner)
-    return Profile(value, slope, beta, s)
+    return Profile(value=value, slope=slope, beta=beta, ratio=s)
 
 
 def _constant(contrasts: Contrasts) -> float:
@@ -180,7 +186,7 @@ def least_squares(W: np.ndarray, contrasts: Contrasts) -> Profile:
     trace = float(np.trace(W))
     value = -0.5 * freedom * (math.log(trace / freedom) + 1 + _LOG_2PI)
     noise = fisher(W, contrasts)
-    return Profile(value, -0.5 * freedom / trace * np.eye(k), noise.beta, noise.ratio)
+    return replace(noise, value=value, slope=-0.5 * freedom / trace * np.eye(k))
 
 
 EVIDENCE: dict[str, Callable[[np.ndarray, Contrasts], Profile]] = {
@@ -296,7 +302,7 @@ class Thin:
         thin = ThinMoments.of(across.values, corner.values, self.contrasts)
         profile = EVIDENCE[self.kind](thin.W, self.contrasts)
         value = profile.value - 0.5 * len(thin.W) * arrays.cholesky_log_det(thin.factor)
-        return ThinSolution(across, corner, thin, profile, value)
+        return ThinSolution(across=across, corner=corner, thin=thin, profile=profile, value=value)
 
     def _slopes(self, thin: ThinMoments, Q: Array, R: Array) -> Iterator[Piece]:
         """dJ/dK_nm in blocks of rows."""
@@ -352,7 +358,9 @@ class ThinMoments:
         B = arrays.cholesky_solve(factor, Phi.T @ Z)
         A = Z - Phi @ B
         W = arrays.to_numpy(A.T @ A + B.T @ B)  # a sum of squares, not Z'Z less something
-        return cls(inverse, Phi, mean, moments, factor, B, A, W)
+        return cls(
+            inverse=inverse, Phi=Phi, mean=mean, moments=moments, factor=factor, B=B, A=A, W=W
+        )
 
 
 def inducing_inverse(K: Array) -> Array:

@@ -138,8 +138,15 @@ class Sample:
     def evidence(self, covariance: Covariance, kind: str) -> Dense | Thin:
         contrasts = Contrasts.of(self.indicator, self.weights)
         if self.U is None:
-            return Dense(covariance, self.X, contrasts, kind)
-        return Thin(covariance, self.X, self.U, contrasts, kind, self.jitter)
+            return Dense(covariance=covariance, X=self.X, contrasts=contrasts, kind=kind)
+        return Thin(
+            covariance=covariance,
+            X=self.X,
+            U=self.U,
+            contrasts=contrasts,
+            kind=kind,
+            jitter=self.jitter,
+        )
 
     def thinned(self, size: int) -> Sample:
         """About ``size`` rows, two of every class at least.
@@ -232,7 +239,8 @@ def learn_relevance(
 
     if spread is not None:
         climb(spread)
-        return Learned(many, found[spread][0].theta, found[spread] + climbs, {})
+        climbs = found[spread] + climbs
+        return Learned(covariance=many, theta=climbs[0].theta, climbs=climbs, spreads={})
     none = judge(single, 0.0, prior)
     value = judge(many, MIDDLE, climb(MIDDLE))
     best = MIDDLE
@@ -246,7 +254,7 @@ def learn_relevance(
     best = max(record, key=lambda spread: record[spread])
     covariance = many if best > 0 else single
     climbs = found[best] if best == 0 else found[best] + found[0.0]
-    return Learned(covariance, found[best][0].theta, climbs, record)
+    return Learned(covariance=covariance, theta=climbs[0].theta, climbs=climbs, spreads=record)
 
 
 def noise(K: Array, weights: Weights) -> float:

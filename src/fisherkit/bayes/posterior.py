@@ -52,7 +52,7 @@ class Exact:
         root = contrasts.root
         h = _averager(contrasts, indicator)
         factor, A, W = solve_dense(K, contrasts)
-        return cls(factor, root, A, W, h, root * (K @ (root * h)))
+        return cls(factor=factor, root=root, A=A, W=W, h=h, Kh=root * (K @ (root * h)))
 
     def _relative(self, k: Array, share: float) -> Array:
         return k * self.root - (self.Kh + share * self.h)
@@ -91,7 +91,15 @@ class Projected:
         h = _averager(contrasts, indicator)
         thin = ThinMoments.of(K_nm, K_mm, contrasts)
         phi_h = h @ thin.Phi + float(h @ contrasts.root) * thin.mean
-        return cls(thin.inverse, thin.factor, thin.B, thin.W, phi_h, h @ thin.A, float(h @ h))
+        return cls(
+            inverse=thin.inverse,
+            factor=thin.factor,
+            B=thin.B,
+            W=thin.W,
+            phi_h=phi_h,
+            hA=h @ thin.A,
+            hh=float(h @ h),
+        )
 
     def projection(self, k: Array, share: float) -> Array:
         return (k @ self.inverse.T - self.phi_h) @ self.B - share * self.hA
@@ -124,7 +132,7 @@ class Posterior:
     @classmethod
     def of(cls, moments: Exact | Projected, contrasts: Contrasts) -> Posterior:
         noise = fisher(moments.W, contrasts)
-        return cls(moments, contrasts, noise.beta, noise.ratio)
+        return cls(moments=moments, contrasts=contrasts, beta=noise.beta, ratio=noise.ratio)
 
     @property
     def nugget(self) -> float:

@@ -378,7 +378,9 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             starts, losers = [found[0].theta], found[1:]
         objective = sample.evidence(covariance, self.evidence)
         climbs = maximise(objective, starts, covariance.bounds) + losers
-        return learning.Learned(covariance, climbs[0].theta, climbs, {})
+        return learning.Learned(
+            covariance=covariance, theta=climbs[0].theta, climbs=climbs, spreads={}
+        )
 
     def _keep(self, sample: Sample, learned: learning.Learned) -> None:
         """Fitted attributes of the kernel."""

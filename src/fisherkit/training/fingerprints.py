@@ -47,7 +47,7 @@ class TrainingRows:
             kept = np.union1d(kept, _prints(X.iloc[rows], salt))
             whole = whole and len(kept) <= MOST
             kept = kept[:MOST]
-        return cls(salt, kept, len(X), whole)
+        return cls(salt=salt, prints=kept, count=len(X), whole=whole)
 
     @classmethod
     def read(cls, entry: Mapping[str, Any] | None) -> TrainingRows | None:

@@ -32,6 +32,7 @@ from fisherkit.tables import Column, TableFile, match, open_table
 from fisherkit.terminal import counted
 from fisherkit.training import code
 from fisherkit.training.intake import Data, Words, example, read_data
+from fisherkit.training.methods import RecipeError
 from fisherkit.training.out_of_core import BUDGET, Prepared, map_data, workspace
 from fisherkit.training.recipes import Options, Recipe, part_of
 
@@ -164,6 +165,8 @@ def train(
     True
     """
     start = perf_counter()
+    if held_out not in HELD_OUT:
+        raise RecipeError(f"held_out={held_out!r} is none of {', '.join(HELD_OUT)}.")
     if data.workspace is not None:
         options["max_memory"] = options.get("max_memory") or BUDGET
     recipe = Recipe.of(method, len(data.y), seed=seed, **options)
@@ -295,7 +298,8 @@ def _cross_validate(data: Data, prepare: ColumnTransformer, recipe: Recipe, seed
         log.info("fold %d of %d", number, n_folds)
         model = _fit(prepare, recipe, data, rows).model
         predicted[others], p[others] = _predicted(model, data, others, classes)
-    return HeldOut(f"{n_folds}-fold nested cross-validation", data.y, predicted, p)
+    how = f"{n_folds}-fold nested cross-validation"
+    return HeldOut(how=how, y=data.y, predicted=predicted, probabilities=p)
 
 
 def _set_aside(data: Data, prepare: ColumnTransformer, recipe: Recipe, seed: int) -> HeldOut:
@@ -304,7 +308,7 @@ def _set_aside(data: Data, prepare: ColumnTransformer, recipe: Recipe, seed: int
     model = _fit(prepare, recipe, data, rows).model
     predicted, p = _predicted(model, data, others, np.unique(data.y))
     how = f"{_SET_ASIDE:.0%} of the rows, set aside".replace("%", " %")
-    return HeldOut(how, data.y[others], predicted, p)
+    return HeldOut(how=how, y=data.y[others], predicted=predicted, probabilities=p)
 
 
 @dataclass(frozen=True)
@@ -323,7 +327,7 @@ class _TestFile:
         file = open_table(path, text=data.asked_text, levels=levels, encoding=encoding)
         if data.target not in file.names:
             raise TableError(f"{path} has no column {data.target!r}, the target.")
-        found = cls(data, file, Column.all_of(data.X), 0)
+        found = cls(data=data, file=file, columns=Column.all_of(data.X), rows=0)
         rows = sum(len(y) for _, y in found.parts())
         if rows == 0:
             raise TableError(f"{path}: no row has a value in column {data.target!r}.")
@@ -353,4 +357,9 @@ class _TestFile:
                 predicted.append(model[-1].predict(features))
                 p.append(model[-1].predict_proba(features))
         how = f"{counted(self.rows, 'row')} of {self.file.path}"
-        return HeldOut(how, *(np.concatenate(values) for values in (y, predicted, p)))
+        return HeldOut(
+            how=how,
+            y=np.concatenate(y),
+            predicted=np.concatenate(predicted),
+            probabilities=np.concatenate(p),
+        )

@@ -102,7 +102,12 @@ class Recipe:
             parameters["random_state"] = seed
         widths = kernel not in KERNELS or Kernel(kernel).has_gamma
         search = method.one_width and widths and n_rows > WIDTH_ROWS
-        return cls(method, parameters, seed, WIDTH_ROWS if search else None)
+        return cls(
+            method=method,
+            parameters=parameters,
+            seed=seed,
+            width_rows=WIDTH_ROWS if search else None,
+        )
 
     @property
     def name(self) -> str:
