@@ -266,7 +266,7 @@ def test_a_wrong_command_line_ends_with_code_2(folder, model, tmp_path):
         (["fit", train, "-t", "kind", "--report", tmp_path], "is a folder"),
         (["fit", train, "-t", "kind", "--model", train], "would overwrite"),
         (["fit", train, "-t", "kind", "--test", new, "--model", new], "would overwrite"),
-        (["fit", train, "--model", tmp_path / "x", "--report", tmp_path / "x"], "written twice"),
+        (["fit", train, "--model", tmp_path / "x", "--report", tmp_path / "x"], "two outputs"),
         (["predict", model, new, "-o", model], "would overwrite"),
         (["report", model, train, "-o", model], "would overwrite"),
         (["export", model, "--onnx", model], "would overwrite"),

@@ -388,9 +388,9 @@ def _check_outputs(inputs: tuple[Path | None, ...], *outputs: Path | None) -> No
         if path.is_dir():
             raise typer.BadParameter(f"{path} is a folder.")
         if any(given is not None and _same_file(path, given) for given in inputs):
-            raise typer.BadParameter(f"{path} would overwrite what is to be read.")
+            raise typer.BadParameter(f"{path} would overwrite an input file.")
         if any(_same_file(path, other) for other in wanted[:number]):
-            raise typer.BadParameter(f"{path} is to be written twice; give two names.")
+            raise typer.BadParameter(f"{path} is named for two outputs; give two names.")
         check(path)
 
 
@@ -419,7 +419,7 @@ def _failing() -> Iterator[None]:
     except OSError as error:
         raise _stop(f"{error.filename or 'file'}: {error.strerror or error}", WRONG_USE) from error
     except MemoryError as error:
-        words = "memory does not hold this table and its model; --out-of-core reads it in parts."
+        words = "this table and its model do not fit into memory; --out-of-core reads it in parts."
         raise _stop(words, WRONG_TABLE) from error
     except KeyboardInterrupt as error:
         raise _stop("interrupted", INTERRUPTED) from error
