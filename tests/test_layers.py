@@ -21,6 +21,7 @@ ORDER = [
 ]
 LEVEL = {name: level for level, name in enumerate(ORDER)}
 ARRAY_LIBRARIES = {"array_api_compat", "cupy", "torch"}
+DASK = {"dask", "dask_expr", "distributed"}
 MAX_LINES = 600
 MOST_MODULES = 14  # of a package; the papers' experiments have as many as they have tables
 MOST_ON_TOP = 12
@@ -136,6 +137,83 @@ def test_no_import_cycle():
 def test_only_the_array_module_knows_array_libraries(path):
     known = outside_imports(read(path)) & ARRAY_LIBRARIES
     assert not known or module_name(path) == "core.arrays", f"imports {sorted(known)}"
+
+
+@each_file
+def test_only_the_rows_on_dask_know_dask(path):
+    assert not outside_imports(read(path)) & DASK or module_name(path) == "rows.dask_rows"
+
+
+def private_uses(source: str, names: set[str]) -> set[str]:
+    """Private names of estimators, read from or written to anything but ``self``."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if not own and not isinstance(node.value, ast.Call):  # super()
+                found.add(node.attr)
+    return found
+
+
+def written(source: str) -> set[str]:
+    """Attributes that are assigned on anything but ``self``."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for target in targets + [getattr(node, "target", None)]:
+            for part in ast.walk(target) if target is not None else ():
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                    name = getattr(part.value, "id", "")
+                    if name != "self":
+                        found.add(f"{name}.{part.attr}")
+    return found
+
+
+def privates_of_estimators() -> set[str]:
+    """Private methods and attributes of the classes in ``estimators/``."""
+    names = set()
+    for path in (PACKAGE / "estimators").glob("*.py"):
+        for node in ast.walk(ast.parse(read(path))):
+            if isinstance(node, ast.ClassDef):
+                inside = list(ast.walk(node))
+                names |= {n.name for n in inside if isinstance(n, ast.FunctionDef)}
+                names |= {
+                    n.attr
+                    for n in inside
+                    if isinstance(n, ast.Attribute)
+                    and isinstance(n.ctx, ast.Store)
+                    and getattr(n.value, "id", "") == "self"
+                }
+    return {name for name in names if name.startswith("_") and not name.startswith("__")}
+
+
+PRIVATES = privates_of_estimators()
+
+
+@each_file
+def test_no_other_package_touches_what_is_private_to_an_estimator(path):
+    if package_of(module_name(path)) != "estimators":
+        defined = {
+            node.name
+            for node in ast.walk(ast.parse(read(path)))
+            if isinstance(node, ast.FunctionDef)
+        }
+        assert not private_uses(read(path), PRIVATES - defined)
+
+
+@each_file
+def test_only_estimators_write_into_themselves(path):
+    if package_of(module_name(path)) == "estimators":
+        assert not written(read(path))
+
+
+def test_private_uses_and_foreign_writes_are_seen():
+    assert private_uses("model._expansion.coef", {"_expansion"}) == {"_expansion"}
+    assert private_uses("self._expansion, super()._store(x)", {"_expansion", "_store"}) == set()
+    assert written("model.gamma_ = 1\nself.gamma_ = 2\nmodel.a.b, c = 1, 2") == {
+        "model.gamma_",
+        ".b",
+    }
 
 
 @each_file
