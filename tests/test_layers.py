@@ -160,11 +160,11 @@ def written(source: str) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(source)):
         targets = node.targets if isinstance(node, ast.Assign) else []
-        for target in targets + [getattr(node, "target", None)]:
+        for target in [*targets, getattr(node, "target", None)]:
             for part in ast.walk(target) if target is not None else ():
                 if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
-                    name = getattr(part.value, "id", "")
-                    if name != "self":
+                    name = ast.unparse(part.value)
+                    if name != "self" and not name.startswith("tags"):  # scikit-learn's tags
                         found.add(f"{name}.{part.attr}")
     return found
 
@@ -212,7 +212,7 @@ def test_private_uses_and_foreign_writes_are_seen():
     assert private_uses("self._expansion, super()._store(x)", {"_expansion", "_store"}) == set()
     assert written("model.gamma_ = 1\nself.gamma_ = 2\nmodel.a.b, c = 1, 2") == {
         "model.gamma_",
-        ".b",
+        "model.a.b",
     }
 
 

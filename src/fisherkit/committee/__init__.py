@@ -1,6 +1,6 @@
 """Every model on the grid, calibrated on its left-out scores and weighted by its likelihood."""
 
-from fisherkit.committee.fitting import CommitteeFit, certain, fit
+from fisherkit.committee.fitting import CommitteeFit, fit
 from fisherkit.committee.members import COMBINE, Status, table
 from fisherkit.committee.streamed import Asked
 
@@ -9,7 +9,6 @@ __all__ = [
     "Asked",
     "CommitteeFit",
     "Status",
-    "certain",
     "fit",
     "table",
 ]

@@ -131,11 +131,6 @@ def _left_out(rows: Likelihood, pieces: Sequence[Array]) -> Array:
     present = np.flatnonzero(arrays.to_numpy(rows.share) > 0)
     if len(present) < logits.shape[0]:
         logits = arrays.take_rows(logits, arrays.indices(present, logits))
-    return certain(logits)
-
-
-def certain(logits: Array) -> Array:
-    """Probabilities (n, c) of logits as they are."""
     return probabilities(logits, 1.0)
 
 

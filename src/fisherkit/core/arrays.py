@@ -127,6 +127,13 @@ def indices(x: Any, reference: Array) -> Array:
     return like(np.asarray(x, dtype=np.int64), reference, dtype=xp.int64)
 
 
+def float_dtypes(x: Any) -> Any:
+    """The floats that ``x`` may have: of its own namespace, or of NumPy, which it will become."""
+    dispatch = get_config()["array_api_dispatch"] and is_array_api(x)
+    xp = namespace(x) if dispatch else np
+    return [xp.float64, xp.float32]
+
+
 def eps(x: Array) -> float:
     """Unit roundoff of the dtype of ``x``."""
     return float(namespace(x).finfo(x.dtype).eps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ClassVar
@@ -26,7 +27,6 @@ from fisherkit.core import (
     progress,
 )
 from fisherkit.estimators import opening, validation
-from fisherkit.estimators.opening import float_dtypes
 from fisherkit.inference import BLOCK, Reach
 from fisherkit.rows import (
     IN_MEMORY,
@@ -60,7 +60,7 @@ def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
         before = dict(vars(self))
         verbose = validation.flag("verbose", self.verbose)
         try:
-            with progress.printed(verbose), arrays.quiet_overflow():
+            with progress.printed(verbose) if verbose else nullcontext(), arrays.quiet_overflow():
                 return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
@@ -287,7 +287,7 @@ class KernelModel(BaseEstimator):
     ) -> Iterator[tuple[Array, Array | None]]:
         """Kernel values of new rows with the centres, and with themselves, in row blocks."""
         self._check_namespace(X, method)
-        X = arrays.widen(validate_data(self, X, reset=False, dtype=float_dtypes(X)))
+        X = arrays.widen(validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X)))
         precomputed = self.kernel == "precomputed"
         if diagonal and precomputed:
             raise ValueError(
@@ -307,7 +307,7 @@ class KernelModel(BaseEstimator):
         check_is_fitted(self)
         self._check_namespace(X, method)
         sparse = "csr" if hasattr(self, "max_memory") else False
-        X = validate_data(self, X, reset=False, accept_sparse=sparse, dtype=float_dtypes(X))
+        X = validate_data(self, X, reset=False, accept_sparse=sparse, dtype=arrays.float_dtypes(X))
         return self._expansion(X), X.dtype
 
     def _check_namespace(self, X: Any, method: str) -> None:

@@ -43,7 +43,6 @@ from fisherkit.estimators.base import (
     whole,
 )
 from fisherkit.estimators.decisions import DiscriminantMixin
-from fisherkit.estimators.opening import float_dtypes
 from fisherkit.inference import Reach
 from fisherkit.rows import IN_MEMORY, Expansion, require_finite_model, rows_have_numbers
 from fisherkit.stored import stored
@@ -236,7 +235,9 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         decisions = self._fit_scores(sample, learned)
         self._keep(sample, learned)
         decisions = arrays.take_rows(decisions, arrays.indices(group, decisions))
-        decisions = rows.in_order([decisions], self._expansion, self._decision, labels.n_decisions)
+        decisions = rows.in_order(
+            [decisions], lambda X: self._decision(self._expansion(X)), labels.n_decisions
+        )
         self.loo_decision_ = decisions[:, 0] if rows.flat else decisions
         return self
 
@@ -498,7 +499,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         """
         check_is_fitted(self)
         self._check_namespace(X, "latent")
-        X = validate_data(self, X, reset=False, dtype=float_dtypes(X))
+        X = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
         mean, variance = self._latent(arrays.widen(X), with_variance=return_std)
         mean = arrays.narrowed(mean[:, 0] if mean.shape[1] == 1 else mean, X.dtype)
         if variance is None:
@@ -529,6 +530,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         if not self._noise_model:
             return super()._decisions(X, method)
         self._check_namespace(X, method)
-        X = validate_data(self, X, reset=False, dtype=float_dtypes(X))
+        X = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
         mean, variance = self._latent(arrays.widen(X), with_variance=True)
         return self._posterior.log_odds(mean, variance), X.dtype

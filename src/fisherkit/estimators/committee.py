@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fisherkit.committee import COMBINE, Asked, CommitteeFit, Status, certain, fit, table
+from fisherkit.committee import COMBINE, Asked, CommitteeFit, Status, fit, table
 from fisherkit.core import (
     KERNELS,
     Kernel,
@@ -23,7 +23,7 @@ from fisherkit.estimators.base import PENALTIES, KernelModel, whole
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.rows import RowSource, require_finite_model
 from fisherkit.stored import stored
-from fisherkit.tuning import GRID, LOG_ODDS, mention
+from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
 
 _CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
@@ -241,7 +241,10 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             self._dual_coef[key] = part.coef[:, 0] if flat else part.coef.T
             self.basis_indices_[key] = arrays.indices(found.places[part.centres], intercept)
         self._expansion = found.expansion
-        self.loo_proba_ = rows.in_order(found.left_out, found.expansion, certain, labels.n_classes)
+        logits = found.expansion
+        self.loo_proba_ = rows.in_order(
+            found.left_out, lambda X: probabilities(logits(X), 1.0), labels.n_classes
+        )
 
     def _check_words(self) -> None:
         """Refuse parameters that make no sense."""

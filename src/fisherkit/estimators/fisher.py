@@ -239,7 +239,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
             self.gamma_, self.relevance_, self.widths_ = fit.gamma, fit.relevance, fit.widths
         rule = self._rule_for(labels.n_classes)
         column = self._decide(fit.left_out, rule, labels.of_classes, fit.scatter)
-        decisions = rows.in_order(column, fit.expansion, self._decision, labels.n_decisions)
+        scores, decide = fit.expansion, self._decision
+        decisions = rows.in_order(column, lambda X: decide(scores(X)), labels.n_decisions)
         self.loo_decision_ = decisions[:, 0] if rows.flat else decisions
 
     def _rows_of_fit(self) -> tuple[np.ndarray, np.ndarray]:
@@ -381,9 +382,8 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
     def _store(self, rows: RowSource, fit: Fit) -> None:
         super()._store(rows, fit)
         column = fit.left_out.each(left_out_scores, [])
-        predictions = rows.in_order(
-            column, fit.expansion, lambda scores: scores, len(fit.expansion.intercept)
-        )
+        width = fit.expansion.intercept.shape[0]
+        predictions = rows.in_order(column, fit.expansion, width)
         self.loo_prediction_ = predictions[:, 0] if rows.flat else predictions
 
     def predict(self, X: Any) -> Any:

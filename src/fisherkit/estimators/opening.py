@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
@@ -42,7 +41,7 @@ def in_memory(
         X = X.to_numpy()
     classifier = is_classifier(model)
     options = {} if classifier else {"multi_output": True, "y_numeric": True}
-    X, y = validate_data(model, X, y, dtype=float_dtypes(X), ensure_min_samples=2, **options)
+    X, y = validate_data(model, X, y, dtype=arrays.float_dtypes(X), ensure_min_samples=2, **options)
     rounding, X, n = arrays.eps(X), arrays.widen(X), X.shape[0]
     pairwise = model._pairwise
     if pairwise:
@@ -151,13 +150,6 @@ def _spread(values: Array, kept: np.ndarray, n: int) -> Array:
     out = np.zeros((n, *values.shape[1:]))
     out[kept] = arrays.to_numpy(values)
     return arrays.like(out, values)
-
-
-def float_dtypes(X: Any) -> Any:
-    """The floats that X may have: of its own namespace, or of NumPy, which it will become."""
-    dispatch = get_config()["array_api_dispatch"] and arrays.is_array_api(X)
-    xp = arrays.namespace(X) if dispatch else np
-    return [xp.float64, xp.float32]
 
 
 def take_rows(values: Any, kept: np.ndarray) -> Any:

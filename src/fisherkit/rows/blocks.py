@@ -32,7 +32,7 @@ from fisherkit.core import (
     median_gamma,
     race_seed,
 )
-from fisherkit.rows.expansion import Blend, Expansion
+from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.fits import Basis, Fit, Spec
 from fisherkit.rows.moments import Centres
 from fisherkit.rows.passes import Fitted, Kept, fit_rows, second_pass_numbers
@@ -78,13 +78,7 @@ class BlockRows:
         """The centres that the user has named."""
         return None if basis.rows is None else self.rows.sample_of(basis.rows)
 
-    def in_order(
-        self,
-        column: Sequence[Any],
-        model: Expansion | Blend,
-        finish: Callable[[Array], Array],
-        width: int,
-    ) -> Array:
+    def in_order(self, column: Sequence[Any], plain: Callable[[Any], Array], width: int) -> Array:
         inside = arrays.namespace(column[0]).concat(list(column), axis=0)
         X, n = self.rows.X, self.rows.n
         if len(self.kept) == n:
@@ -94,7 +88,7 @@ class BlockRows:
         finite = np.isfinite(np.asarray(arrays.to_numpy(dropped), dtype=np.float64)).all(axis=1)
         if not finite.all():
             raise ValueError(f"Input X contains NaN or infinity in row {places[~finite][0]}.")
-        return interleave(inside, finish(model(dropped)), self.kept)
+        return interleave(inside, plain(dropped), self.kept)
 
 
 def interleave(inside: Array, outside: Array, kept: np.ndarray) -> Array:

@@ -27,11 +27,17 @@ from fisherkit.rows.checks import (
     squarable,
     weights_in_range,
 )
-from fisherkit.rows.expansion import Blend, Expansion
 from fisherkit.rows.fits import Basis, Fit, Spec
 from fisherkit.rows.passes import SecondPass
 from fisherkit.rows.planning import Plan, automatic_centres, memory_budget, require_greedy
-from fisherkit.rows.sources import Budget, Pass, Sample, frame_values, require_number_columns
+from fisherkit.rows.sources import (
+    Budget,
+    Pass,
+    Sample,
+    frame_values,
+    is_dask,
+    require_number_columns,
+)
 from fisherkit.rows.sums import Block
 from fisherkit.tuning import add_up
 
@@ -52,11 +58,6 @@ def constant(value: Any) -> Any:
     from dask.delayed import delayed
 
     return delayed(value, pure=False, traverse=False)
-
-
-def is_dask(x: Any) -> bool:
-    """Say whether ``x`` is a Dask collection; Dask need not be installed to be sure it is not."""
-    return type(x).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(x, "to_delayed")
 
 
 def parts_of(x: Any, name: str) -> list[Any]:
@@ -236,18 +237,12 @@ class DaskRows:
         order = np.argsort(np.concatenate([np.flatnonzero(number == i) for i in wanted]))
         return Sample(*(np.concatenate(columns)[order] for columns in zip(*parts, strict=True)))
 
-    def in_order(
-        self,
-        column: Sequence[Any],
-        model: Expansion | Blend,
-        finish: Callable[[Array], Array],
-        width: int,
-    ) -> Any:
+    def in_order(self, column: Sequence[Any], plain: Callable[[Any], Array], width: int) -> Any:
         """A Dask array of what the workers keep."""
         import dask.array as da
 
         if self.absent:
-            call, shared = task(_with_absent), constant((model, finish))
+            call, shared = task(_with_absent), constant(plain)
             pairs = zip(column, self.chunks, strict=True)
             column = kept_by_workers([call(part, chunk, shared) for part, chunk in pairs])
         parts = zip(column, self.lengths, strict=True)
@@ -330,16 +325,12 @@ def _scatter(part: Residuals, pieces: Sequence[Array]) -> tuple[Array]:
     return (part.scatter,)
 
 
-def _with_absent(
-    inside: np.ndarray, chunk: Chunk, shared: tuple[Any, Callable[[Array], Array]]
-) -> np.ndarray:
-    """Values of the rows of positive weight between those that the model gives to the others."""
-    model, finish = shared
+def _with_absent(inside: np.ndarray, chunk: Chunk, plain: Callable[[Any], Array]) -> np.ndarray:
+    """Values of the rows of positive weight between those of the others."""
     absent = np.flatnonzero(chunk.frequency == 0)
     if not len(absent):
         return inside
-    outside = finish(model(np.asarray(chunk.X[absent])))
-    return interleave(inside, outside, chunk.kept)
+    return interleave(inside, plain(np.asarray(chunk.X[absent])), chunk.kept)
 
 
 def _take(chunk: Chunk, rows: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fisherkit.core import Array, Bias, Decomposer, Fold, Gram, Kernel, Labels, Rule
 from fisherkit.rows.checks import centre_rows, component_count
-from fisherkit.rows.expansion import Blend, Expansion
+from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.planning import Plan
 from fisherkit.rows.sources import Sample
 from fisherkit.stored import stored
@@ -189,16 +189,9 @@ class RowSource(Protocol):
         """Choose the hyper-parameters and fit."""
         ...
 
-    def in_order(
-        self,
-        column: Sequence[Any],
-        model: Expansion | Blend,
-        finish: Callable[[Array], Array],
-        width: int,
-    ) -> Any:
+    def in_order(self, column: Sequence[Any], plain: Callable[[Any], Array], width: int) -> Any:
         """A column of left-out values (b, width) as an array with a row for every row of the data.
 
-        Rows of weight 0 are not part of the fit: they get the values that ``finish`` makes of the
-        scores that the model gives them.
+        Rows of weight 0 are not part of the fit: their values are what ``plain`` makes of them.
         """
         ...

@@ -20,7 +20,7 @@ from fisherkit.core import (
     scale_gamma,
 )
 from fisherkit.rows.blocks import fit_blocks, interleave
-from fisherkit.rows.expansion import Blend, Expansion
+from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.fits import Basis, Fit, Spec, Task
 from fisherkit.rows.planning import IN_MEMORY, Plan
 from fisherkit.rows.sources import Budget, LocalRows, Sample
@@ -106,17 +106,11 @@ class MemoryRows:
             rule=spec.rule,
         )
 
-    def in_order(
-        self,
-        column: Sequence[Any],
-        model: Expansion | Blend,
-        finish: Callable[[Array], Array],
-        width: int,
-    ) -> Array:
+    def in_order(self, column: Sequence[Any], plain: Callable[[Any], Array], width: int) -> Array:
         inside = arrays.namespace(column[0]).concat(list(column), axis=0)
         if self.dropped is None:
             return inside
-        return interleave(inside, finish(model(self.dropped)), self.kept)
+        return interleave(inside, plain(self.dropped), self.kept)
 
 
 def gamma_by_thumb(

@@ -254,6 +254,11 @@ def blas_threads() -> int:
     return max(pools, default=1)
 
 
+def is_dask(x: Any) -> bool:
+    """Say whether ``x`` is a Dask collection; Dask need not be installed to be sure it is not."""
+    return type(x).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(x, "to_delayed")
+
+
 def read(X: Any, rows: slice) -> Array:
     """Some rows as a dense array, in their own dtype."""
     if hasattr(X, "toarray"):

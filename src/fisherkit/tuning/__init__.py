@@ -16,12 +16,14 @@ from fisherkit.tuning.likelihood import (
     MAX_STEPS,
     SLOPE_BOUNDS,
     Likelihood,
+    LocalParts,
+    Parts,
+    add_up,
     fit_scalar,
     log_normaliser,
     meaningful,
     smoothed_targets,
 )
-from fisherkit.tuning.parts import LocalParts, Parts, add_up
 from fisherkit.tuning.search import (
     Problem,
     Tuned,

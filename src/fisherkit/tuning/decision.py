@@ -20,8 +20,7 @@ from fisherkit.tuning.calibrate import (
     slope_terms,
     solve_slope,
 )
-from fisherkit.tuning.likelihood import smoothed_targets
-from fisherkit.tuning.parts import Parts
+from fisherkit.tuning.likelihood import Parts, smoothed_targets
 
 
 @stored("decision")

@@ -17,14 +17,15 @@ Newton steps need sums over the rows only. `fit_scalar` gets them from a functio
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
 
 import numpy as np
 
 from fisherkit.core import Array, Weights, arrays
-from fisherkit.tuning.parts import Parts
 
 SLOPE_BOUNDS = (1e-3, 1e9)  # over the spread of the scores
 _ROUNDING = 16  # units of roundoff in a centred score that mean nothing
@@ -131,6 +132,51 @@ class Likelihood:
     def rows(self, some: slice) -> Likelihood:
         """The share of some rows in the likelihood of all."""
         return Likelihood(self.target[some, :], self.share[some], self.total)
+
+
+class Parts(Protocol):
+    """Parts of the rows. A *column* holds an array with the rows of each part.
+
+    ``terms(part, pieces, ...)`` is called for each part with its pieces of the columns: `total`
+    adds the tuples of arrays that it returns, `each` makes a column of what it returns.
+    """
+
+    def total(
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
+    ) -> tuple[Array, ...]: ...
+
+    def each(
+        self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
+    ) -> Sequence[Any]: ...
+
+
+@dataclass(frozen=True)
+class LocalParts:
+    """Parts in the memory of this process; columns are lists of arrays."""
+
+    parts: Sequence[Any]
+
+    def total(
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
+    ) -> tuple[Array, ...]:
+        return add_up(self.map(terms, columns, arguments))
+
+    def each(
+        self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
+    ) -> list[Array]:
+        return list(self.map(terms, columns, arguments))
+
+    def map(
+        self, terms: Callable[..., Any], columns: Sequence[Any], arguments: Sequence[Any]
+    ) -> Iterable[Any]:
+        """The result of each part, in order."""
+        for position, part in enumerate(self.parts):
+            yield terms(part, [column[position] for column in columns], *arguments)
+
+
+def add_up(results: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """Sums of the arrays in tuples, entry by entry."""
+    return reduce(lambda a, b: tuple(map(add, a, b)), results)
 
 
 def meaningful(Z: Array) -> Array:
