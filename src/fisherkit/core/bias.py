@@ -71,7 +71,7 @@ class Bias:
 
     def split(self, W: Array) -> tuple[Array, Array]:
         """The weights of the features, and those of the bias, negative; (m, r) and (r,)."""
-        return W, arrays.namespace(W).zeros_like(W[0, :])
+        return W, arrays.zeros((W.shape[1],), W)
 
     def join(self, features: Array, own: Array) -> Array:
         """The W that `split` takes apart."""

@@ -27,6 +27,7 @@ log = logging.getLogger("fisherkit")
 GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
 _UPPER = 2.0**20
 _LAST_STEP = 3e-8
+_VALUE_ROUNDING = 1e-14  # relative, of a mean over thousands of rows
 _FARTHEST_POLISH = math.log(4.0)  # two steps of the grid
 _BEYOND = 0.01  # of the way from a kink to the far end: so that both ends move
 _EXTEND = 4  # grid points added at a time
@@ -166,7 +167,7 @@ def newton(
                 return trial, here.value
             there = _Point(trial, *derivatives(trial))
             # Near the minimum values agree to rounding, and the gradient decides instead.
-            slack = 8e-16 * abs(here.value)
+            slack = _VALUE_ROUNDING * abs(here.value)
             descends = there.value < here.value - slack or (
                 there.value <= here.value + slack and abs(there.gradient) < abs(here.gradient)
             )
