@@ -86,9 +86,14 @@ def cost() -> list[Row]:
 def laplacian(n: int = 2000, d: int = 60) -> list[Row]:
     X = make_gaussians(n, d, random_state=0)[0]
     kernel = Kernel("laplacian", gamma=1 / d)
+
+    def decay(distances: np.ndarray) -> np.ndarray:
+        distances *= -1 / d
+        return np.exp(distances, out=distances)
+
     contenders = {
         "numba": partial(kernel.block, X, X),
-        "scipy": partial(cityblock, X, X, kernel._decay, compiled=False),
+        "scipy": partial(cityblock, X, X, decay, compiled=False),
     }
     truth = laplacian_kernel(X, gamma=1 / d)
     for contender in contenders.values():  # compiles, and compares

@@ -408,9 +408,9 @@ def test_the_library_prints_nothing_and_logs_each_width(capsys, caplog):
     with caplog.at_level(logging.INFO, logger="fisherkit"):
         model = KernelFisherClassifier().fit(X, y)
     assert capsys.readouterr() == ("", "")
-    widths = len(np.unique(model.selection_.path["gamma"]))
     records = [record for record in caplog.records if record.name.startswith("fisherkit")]
-    assert len(records) >= widths > 1
+    widths = [record for record in records if record.getMessage().startswith("gamma")]
+    assert len(widths) >= 7  # octaves, each with the mu that is best there
     bound = [record for record in records if record.levelno != logging.INFO]
     assert len(bound) == (model.selection_.status in AT_BOUNDS)
 
@@ -963,14 +963,16 @@ def test_the_low_rank_path_of_regression_agrees_with_the_full_one():
     assert quick.selection_.method == "low-rank"
     np.testing.assert_allclose(quick.regularization_, full.regularization_, rtol=1e-5)
     full.set_params(regularization=quick.regularization_).fit(X, y)
-    assert gap(y - quick.loo_prediction_, y - full.loo_prediction_) < 1e-7
+    rounding = 1e-16 * 700 / quick.regularization_
+    assert gap(y - quick.loo_prediction_, y - full.loo_prediction_) < max(1e-7, rounding)
 
 
 def test_a_full_rank_kernel_takes_the_full_path():
     X, y = oracles.noisy_classes(600, d=10)
-    model = KernelFisherClassifier(gamma=0.5).fit(X, y)
-    assert model.selection_.method == "full"
-    assert model.selection_.rank >= 599
+    for basis, method in (("auto", "cholesky"), ("full", "full")):
+        model = KernelFisherClassifier(gamma=0.5, basis=basis).fit(X, y)
+        assert model.selection_.method == method
+        assert model.selection_.rank >= 599
 
 
 def test_only_numbers_take_one_cholesky():

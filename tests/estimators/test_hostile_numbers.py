@@ -162,5 +162,5 @@ def test_a_kernel_too_narrow_for_products_is_fitted_without_a_low_rank(penalty):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 2)), rng.normal(size=600)
     model = KernelRidgeCV(gamma=1e119, penalty=penalty).fit(X, y)
-    assert model.selection_.method == "full"
+    assert model.selection_.method in ("full", "cholesky")
     assert np.all(np.isfinite(model.predict(X)))

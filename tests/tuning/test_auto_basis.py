@@ -132,7 +132,7 @@ def test_nan_is_named_by_row_and_column_here_too(data):
     [
         (300, {}, "full", "few enough"),
         (700, {}, "low-rank", "factor of rank"),
-        (700, {"gamma": 300.0}, "full", "no low rank"),
+        (700, {"gamma": 300.0}, "cholesky", "no low rank"),
         (300, {"regularization": 1.0}, "cholesky", "one Cholesky factorisation"),
     ],
 )

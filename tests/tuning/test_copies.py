@@ -11,7 +11,7 @@ from fisherkit.core.kernels import Gram, Kernel
 from fisherkit.core.ridge import solve
 from fisherkit.core.weights import Weights
 from fisherkit.tuning.copies import Copies
-from fisherkit.tuning.criteria import Criterion, HeldOut
+from fisherkit.tuning.criteria import Criterion, HeldOut, Problem
 
 MU = 0.3
 each_bias = pytest.mark.parametrize("bias", ["free", "penalized", "none"])
@@ -45,8 +45,9 @@ def fit(design, Y):
 @each_penalty
 def test_the_fit_to_merged_rows_expands_to_that_of_all_rows(penalty, bias):
     whole = problem(*repeated(), bias, penalty)
-    copies = Copies.of(*whole)
-    design, Y, _ = copies.merged(*whole)
+    copies = Copies.of(Problem(*whole))
+    merged = copies.merged(Problem(*whole))
+    design, Y = merged.design, merged.Y
     assert len(copies.first) == design.gram.n < whole[0].gram.n
     found = copies.expand(fit(design, Y), whole[1], whole[0].weights, centres=True)
     expected = fit(whole[0], whole[1])
@@ -66,8 +67,9 @@ def test_the_fit_to_merged_rows_expands_to_that_of_all_rows(penalty, bias):
 @each_bias
 def test_the_residual_maker_of_all_rows_follows_from_that_of_the_merged_ones(bias):
     whole = problem(*repeated(), bias)
-    copies = Copies.of(*whole)
-    design, Y, _ = copies.merged(*whole)
+    copies = Copies.of(Problem(*whole))
+    merged = copies.merged(Problem(*whole))
+    design, Y = merged.design, merged.Y
     found = copies.expand(fit(design, Y), whole[1], whole[0].weights, centres=True).resolvent
     expected = fit(whole[0], whole[1]).resolvent
     rows, columns = np.array([0, 5, 7]), np.array([5, 1, 9, 30])
@@ -85,15 +87,15 @@ def test_the_residual_maker_of_all_rows_follows_from_that_of_the_merged_ones(bia
 def test_rows_are_merged_only_where_that_makes_no_difference():
     X, Y, weights = repeated()
     design, _, criterion = problem(X, Y, weights)
-    assert Copies.of(design, Y, criterion) is not None
+    assert Copies.of(Problem(design, Y, criterion)) is not None
     different = np.arange(30)
     apart = problem(different[:, None].astype(float), Y[:30], weights.take(different))
-    assert Copies.of(*apart) is None
-    assert Copies.of(*problem(X, Y, weights, basis="random")) is None
+    assert Copies.of(Problem(*apart)) is None
+    assert Copies.of(Problem(*problem(X, Y, weights, basis="random"))) is None
     loss = Criterion(lambda y, d, sample_weight: 0.0, criterion.held_out)
-    assert Copies.of(design, Y, loss) is None
+    assert Copies.of(Problem(design, Y, loss)) is None
     light = Weights(0.5 * np.ones(len(Y)), weights.cost)
-    assert Copies.of(*problem(X, Y, light)) is None
+    assert Copies.of(Problem(*problem(X, Y, light))) is None
 
 
 CASES = {

@@ -8,7 +8,7 @@ import pytest
 
 from fisherkit.core.bias import BIASES
 from fisherkit.core.canonical import Canonical
-from fisherkit.core.ridge import Fold, RidgePath, solve
+from fisherkit.core.ridge import Fold, Pullback, RidgePath, solve
 from fisherkit.core.weights import Weights
 from fisherkit.tuning.criteria import Criterion, HeldOut, log_sigmoid
 
@@ -186,4 +186,7 @@ def test_the_gradient_of_a_dense_fit_is_that_of_the_path(bias, n_classes, rule):
             K.copy(), path.Y, path.canonical.weights, bias=BIASES[bias], penalty="rkhs", mu=mu
         )
         expected = criterion.derivatives(path, math.log(mu))[:2]
-        np.testing.assert_allclose(criterion.slope(ridge), expected, rtol=1e-8, atol=1e-12)
+        losses, slopes = criterion.slopes(ridge.leave_one_out())
+        share = ridge.weights.v / ridge.weights.mass
+        found = share @ losses, Pullback.of(ridge, mu, share[:, None] * slopes).by_log_mu()
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)

@@ -14,7 +14,7 @@ from fisherkit.core.ridge import RidgePath
 from fisherkit.core.weights import Weights
 from fisherkit.tuning import select
 from fisherkit.tuning.criteria import Criterion, HeldOut
-from fisherkit.tuning.select import MuSearch, PathPrices, Status, march, newton, polish
+from fisherkit.tuning.select import MuSearch, PathPrices, Status, march, newton, settle
 
 # --- Newton ---------------------------------------------------------------------------------------
 
@@ -247,20 +247,17 @@ def test_a_given_mu_is_only_priced():
 # --- the march over widths ------------------------------------------------------------------------
 
 REFERENCE, STEP = 0.7, 2.0
-LEVELS = 3  # rough, sharper and exact
 
 
 class Prices:
-    """A price for each half octave j, given at each level, and a record of who was asked."""
+    """A price for each half octave j, and a record of which were asked for."""
 
-    def __init__(self, *levels):
-        self.levels = levels
-        self.asked = [[] for _ in range(LEVELS)]
+    def __init__(self, heights):
+        self.heights, self.asked = heights, []
 
-    def price(self, gamma, level):
-        j = self.position(gamma)
-        self.asked[level].append(j)
-        return self.levels[min(level, len(self.levels) - 1)](j)
+    def price(self, gamma):
+        self.asked.append(self.position(gamma))
+        return self.heights(self.asked[-1])
 
     def position(self, gamma):
         j = math.log(gamma / REFERENCE, STEP)
@@ -276,7 +273,7 @@ def valley(centre):
     return lambda j: 1.0 + 0.1 * (j - centre) ** 2
 
 
-INSIDE = range(-select._FARTHEST + 1, select._FARTHEST)
+INSIDE = range(-select.FARTHEST + 1, select.FARTHEST)
 
 
 @pytest.mark.parametrize("offset", [-0.3, 0.0, 0.3])
@@ -284,22 +281,22 @@ INSIDE = range(-select._FARTHEST + 1, select._FARTHEST)
 def test_the_march_finds_the_minimum_of_a_valley(centre, offset):
     prices = Prices(valley(centre + offset))
     assert prices.run() == (centre, None)
-    assert all(len(set(asked)) == len(asked) for asked in prices.asked)
+    assert len(set(prices.asked)) == len(prices.asked)
 
 
 def test_the_march_stops_after_two_rises():
     best = select._WIDE + 2
     prices = Prices(lambda j: 1.0 + 0.03 * (j - best) ** 2)
     assert prices.run() == (best, None)
-    assert prices.asked[0][:4] == [best - 2, best, best + 2, best + 4]
-    assert sorted(prices.asked[0][4:]) == [best - 1, best + 1]
+    assert prices.asked[:4] == [best - 2, best, best + 2, best + 4]
+    assert sorted(prices.asked[4:]) == [best - 1, best + 1]
 
 
 def test_one_steep_rise_stops_the_march():
     best = select._WIDE + 2
     prices = Prices(valley(best))
     assert prices.run() == (best, None)
-    assert max(prices.asked[0]) == best + 2
+    assert max(prices.asked) == best + 2
 
 
 def test_one_rise_does_not_stop_the_march():
@@ -312,20 +309,20 @@ def test_one_rise_does_not_stop_the_march():
 @pytest.mark.parametrize(
     "direction, end, status",
     [
-        (1, -select._FARTHEST - 1, Status.AT_WIDEST),
-        (-1, select._FARTHEST + 1, Status.AT_NARROWEST),
+        (1, -select.FARTHEST - 1, Status.AT_WIDEST),
+        (-1, select.FARTHEST + 1, Status.AT_NARROWEST),
     ],
 )
 def test_the_march_goes_on_past_either_end_and_says_where_it_stopped(direction, end, status):
     prices = Prices(lambda j: math.exp(0.1 * direction * j))
     assert prices.run() == (end, status)
-    assert all(abs(j) <= abs(end) for j in prices.asked[0])
+    assert all(abs(j) <= abs(end) for j in prices.asked)
 
 
 def test_equal_prices_go_to_the_wider_kernel():
     prices = Prices(lambda j: 1.0 if j in (-1, 0, 1) else 1.5 + 0.1 * abs(j))
     assert prices.run() == (-1, None)
-    assert Prices(lambda j: 1.0).run() == (-select._FARTHEST - 1, Status.AT_WIDEST)
+    assert Prices(lambda j: 1.0).run() == (-select.FARTHEST - 1, Status.AT_WIDEST)
 
 
 def test_prices_that_differ_by_rounding_are_equal():
@@ -336,31 +333,6 @@ def test_prices_that_differ_by_rounding_are_equal():
 def test_prices_that_differ_by_less_than_is_negligible_are_equal():
     prices = Prices(lambda j: 1e-20 * (10 - j) if j > -5 else 1.0)
     assert prices.run(negligible=1e-15) == (-4, None)
-
-
-def test_close_prices_are_asked_for_again_and_the_exact_ones_decide():
-    blur, fine = select.PRICE_BLUR
-    rough = {-1: 1.0 + 2 * blur, 0: 1.0, 1: 1.0 + 0.5 * blur}
-    sharper = {0: 1.0, 1: 1.0 + 0.5 * fine}
-    exact = {0: 1.002, 1: 1.001}
-    prices = Prices(lambda j: rough.get(j, 2.0 + abs(j)), sharper.get, exact.get)
-    assert prices.run() == (1, None)
-    assert all(sorted(asked) == [0, 1] for asked in prices.asked[1:])
-
-
-def test_prices_that_the_sharper_ones_tell_apart_are_not_asked_for_exactly():
-    rough = {0: 1.0, 1: 1.0 + 0.5 * select.PRICE_BLUR[0]}
-    sharper = {0: 1.002, 1: 1.0}
-    prices = Prices(lambda j: rough.get(j, 2.0 + abs(j)), sharper.get)
-    assert prices.run() == (1, None)
-    assert sorted(prices.asked[1]) == [0, 1]
-    assert not prices.asked[2]
-
-
-def test_clear_prices_are_not_asked_for_again():
-    prices = Prices(valley(0))
-    assert prices.run() == (0, None)
-    assert not any(prices.asked[1:])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -374,25 +346,25 @@ def test_widths_that_see_no_more_than_a_constant_do_not_end_the_march(seed):
     assert chosen.value < 1.05 * best
 
 
-# --- polish ---------------------------------------------------------------------------------------
+# --- settling -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [0.0, 1e-5, 1e-3])
-def test_polishing_settles_with_the_fewer_slopes_the_nearer_it_starts(error):
+@pytest.mark.parametrize("minimum", [-5.0, -1.2, 0.0, 0.07, 2.3, 5.0])
+def test_a_width_settles_where_the_price_is_least(minimum):
     asked = []
 
-    def slope(x):  # of cosh(x - 2) + (x - 2)^3 / 10
+    def price(x):
         asked.append(x)
-        return math.sinh(x - 2) + 0.3 * (x - 2) ** 2
+        return 1.0 + 0.3 * (math.cosh(x - minimum) - 1)
 
-    found = polish(slope, 2 + error, 1.0 + 10 * error)
-    assert abs(found - 2) < 3e-8 and found == asked[-1]
-    assert len(asked) <= {0.0: 1, 1e-5: 2, 1e-3: 3}[error]
+    found = settle(price, 0.0, 0.35, -3.0, 3.0)
+    best = min(max(minimum, -3.0), 3.0)
+    assert abs(found - best) < 0.02 or price(found) < (1 + 2e-4) * price(best)
+    assert len(asked) == len(set(asked)) <= select._MOST_PRICES + 1
+    assert min(asked) >= -3.0 and max(asked) <= 3.0
 
 
-def test_polishing_gives_up_without_a_slope_a_minimum_or_an_end():
-    assert polish(lambda x: None, 0.0, 1.0) is None
-    assert polish(lambda x: -x - 1, 0.5, 1.0) is None  # a maximum
-    assert polish(lambda x: 1.0, 0.0, 1.0) is None
-    steps = iter([1.0, 0.5, 0.3, 0.2, 0.15])
-    assert polish(lambda x: next(steps), 0.0, 1.0) is None
+def test_a_width_near_its_best_settles_after_three_prices():
+    asked = []
+    settle(lambda x: asked.append(x) or 1.0 + 0.1 * x * x, 0.01, 0.35, -3.0, 3.0)
+    assert len(asked) == 3

@@ -41,6 +41,7 @@ from fisherkit.core.kernels import (
     Distinct,
     Gram,
     Kernel,
+    Prefixes,
     feature_moments,
     fingerprints,
     gamma_of_variance,
@@ -61,6 +62,7 @@ from fisherkit.core.progress import Meter
 from fisherkit.core.ridge import (
     DenseResolvent,
     Fold,
+    Pullback,
     Residuals,
     Resolvent,
     Ridge,
@@ -68,6 +70,7 @@ from fisherkit.core.ridge import (
     left_out,
     solve,
     solve_left_out,
+    solve_whitened,
 )
 from fisherkit.core.weights import Weights
 
@@ -100,6 +103,8 @@ __all__ = [
     "NotPositiveError",
     "Parametric",
     "Piece",
+    "Prefixes",
+    "Pullback",
     "RankError",
     "Residuals",
     "Resolvent",
@@ -134,6 +139,7 @@ __all__ = [
     "select_terms",
     "solve",
     "solve_left_out",
+    "solve_whitened",
     "trace_unit",
     "width_of_moments",
     "width_step",

@@ -27,7 +27,6 @@ _SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is 
 _UNKNOWN_MEMORY = 4 << 30  # bytes taken to be free where the system does not say
 _GRAM_LEAF = 1280  # columns of the smallest product in a symmetric one
 _LEAST_ROWS = 1024  # of a block
-SINGLE_EPS = float(np.finfo(np.float32).eps)
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
 
 
@@ -283,36 +282,18 @@ def eigh(M: Array) -> tuple[Array, Array]:
 
     Large NumPy matrices: LAPACK ``syevr`` on the transpose of ``M`` in place, peak memory ``M``
     plus 1.1 n^2 (``numpy.linalg.eigh`` needs 4.1 n^2). Small ones stay in NumPy's own LAPACK:
-    NumPy and SciPy ship separate OpenBLAS thread pools, and alternating between them is slow. But
-    NumPy would widen single precision first, which takes half the time in SciPy's.
+    NumPy and SciPy ship separate OpenBLAS thread pools, and alternating between them is slow.
     """
-    single = is_numpy(M) and M.dtype == np.float32
-    if not is_numpy(M) or (M.shape[0] <= _SMALL_MATRIX and not single):
+    if not is_numpy(M) or M.shape[0] <= _SMALL_MATRIX:
         w, V = namespace(M).linalg.eigh(M)
         return w, V
     F = M.T if M.flags.c_contiguous else M  # Fortran order without a copy: M is symmetric
-    driver = "evd" if single else "evr"
-    return scipy.linalg.eigh(F, driver=driver, overwrite_a=True, check_finite=False)
+    return scipy.linalg.eigh(F, driver="evr", overwrite_a=True, check_finite=False)
 
 
-def single_eigh(M: Array) -> tuple[Array, Array] | None:
-    """`eigh` in single precision, the result widened; ``None`` where that saves no time.
-
-    NumPy arrays: half the time, in the memory of ``M`` and n^2.
-    """
-    if not is_numpy(M) or M.dtype != np.float64 or not M.flags.c_contiguous:
-        return None
-    single = M.reshape(-1).view(np.float32)[: M.size].reshape(M.shape)
-    for rows in row_blocks(*M.shape):  # what is written never reaches the rows to come
-        single[rows] = M[rows].astype(np.float32)
-    w, V = eigh(single)
-    M.T[...] = V
-    return w.astype(np.float64), M.T
-
-
-def narrow(x: Array) -> Array | None:
-    """A copy of ``x`` in single precision; ``None`` where that saves no time."""
-    return x.astype(np.float32) if is_numpy(x) and x.dtype == np.float64 else None
+def narrow(x: Array) -> Array:
+    """``x`` in single precision where that halves the time: NumPy's arrays, not those of a GPU."""
+    return x.astype(np.float32) if is_numpy(x) and x.dtype == np.float64 else x
 
 
 def spd_inverse(M: Array) -> Array | None:
@@ -323,10 +304,11 @@ def spd_inverse(M: Array) -> Array | None:
     xp = namespace(M)
     if is_numpy(M):
         F = M.T if M.flags.c_contiguous else M
-        factor, info = lapack.dpotrf(F, lower=1, overwrite_a=1, clean=0)
+        potrf, potri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), (F,))
+        factor, info = potrf(F, lower=1, overwrite_a=1, clean=0)
         if info:
             return None
-        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        inverse, info = potri(factor, lower=1, overwrite_c=1)
         for rows in row_blocks(inverse.shape[0], inverse.shape[0]):
             inverse[: rows.stop, rows] = _symmetric_rows(inverse, rows)
         return inverse

@@ -31,7 +31,6 @@ _KEEP = 0.002  # a drawn pivot is kept while its residual is above this share of
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
 _PREDICT_SHARE = 0.25  # of the rank at which to give up: the same
-_MANY = 0.1  # of the distinct rows: from this many pivots on, a loose budget applies
 _CAPACITY = 1024  # rows reserved for the factor at first
 _PROBE_ROWS = 32
 
@@ -54,11 +53,9 @@ def low_rank(
     max_rank: int | None = None,
     give_up: int | None = None,
     copies: float = 0.0,
-    loose: float = 0.0,
 ) -> Factor | None:
     """Factor K until sum_i weight_i E_ii <= budget; O(n r^2), K is never formed.
 
-    Once a tenth of the distinct rows are pivots, a trace of ``loose`` will do, if that is more.
     Without ``max_rank`` it returns ``None`` as soon as the rank is predicted to pass 0.7 of the
     number of rows (or ``copies`` of them, if more), or ``give_up``; with ``max_rank``, it stops
     there whatever is left.
@@ -67,7 +64,6 @@ def low_rank(
     distinct, seed = gram.distinct(), rng.randint(np.iinfo(np.int32).max)
     highest = len(distinct.first)
     cap = min(highest, int(_CAP * max(gram.n, copies)) + 1 if max_rank is None else max_rank)
-    last = max(budget, loose)
     predict_from = _PREDICT_FROM * highest
     if give_up is not None:
         cap, predict_from = min(cap, give_up), min(predict_from, _PREDICT_SHARE * give_up)
@@ -82,16 +78,15 @@ def low_rank(
         host = np.asarray(arrays.to_numpy(weight * residual), dtype=np.float64)
         trace = float(host.sum())
         history.append((len(pivots), trace))
-        enough = last if many(len(pivots), gram) else budget
-        if trace <= enough or len(pivots) >= cap or not np.any(host > 0):
+        if trace <= budget or len(pivots) >= cap or not np.any(host > 0):
             break
         if max_rank is None and len(pivots) >= predict_from:
-            alarms = alarms + 1 if _predicted_rank(history, last) > cap else 0
+            alarms = alarms + 1 if _predicted_rank(history, budget) > cap else 0
             if alarms >= 2:
                 return None
         size = min(_BLOCK, cap - len(pivots))
         if len(history) > 1 and max_rank is None:  # no more than the last block will need
-            missing = _predicted_rank(history, enough) - len(pivots)
+            missing = _predicted_rank(history, budget) - len(pivots)
             size = min(size, max(_LAST_BLOCK, math.ceil(_MARGIN * min(missing, size))))
         drawn = distinct.draw(host, size, seed + len(history))
         S = arrays.indices(drawn, gram.X)
@@ -123,7 +118,7 @@ def low_rank(
         pivots.extend(int(i) for i in drawn[kept])
         residual = arrays.clip_in_place(residual - xp.sum(rows * rows, axis=0), lower=0.0)
         residual = _clear(residual, distinct.like(drawn[kept]))
-    if trace > enough and max_rank is None:
+    if trace > budget and max_rank is None:
         return None
     return Factor(store.filled, np.asarray(pivots, dtype=np.int64), trace)
 
@@ -133,11 +128,6 @@ def _own_values(H: Array, diagonal: Array) -> bool:
     xp = arrays.namespace(H)
     gap = xp.abs(xp.linalg.diagonal(H) - diagonal)
     return bool(xp.all(gap <= _OWN * xp.max(diagonal)))
-
-
-def many(rank: int, gram: Gram) -> bool:
-    """Whether so many pivots let a loose budget apply."""
-    return rank >= _MANY * len(gram.distinct().first)
 
 
 class _Rows:

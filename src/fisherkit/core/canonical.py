@@ -35,13 +35,12 @@ import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
-from fisherkit.core.bias import Bias, norm_bound
+from fisherkit.core.bias import Bias
 from fisherkit.core.kernels import not_finite
 from fisherkit.core.weights import Weights
 
 MU_FLOOR = 1e-8  # in units of tr(G)/n: below it, rounding of duplicated rows spoils leave-one-out
 
-_FAR_BELOW = 32.0  # how much less the rounding of a rough low-rank form is than what it lacks
 _VANISHING = 1e-301  # unit below which no mu in its proportion is a number
 _FEW_DIGITS = 1e-6  # of a diagonal found as a difference to one: below it, few are right
 
@@ -84,10 +83,7 @@ class Canonical:
     unit : float
         tr(G)/n, the natural unit of mu.
     tolerance : float
-        Trace of what a low-rank factorisation, or the rounding of single precision, left out of
-        G~; 0 for an exact form.
-    single : bool
-        Whether U was found in single precision: good for prices, not for a fit at any mu.
+        Trace of what a low-rank factorisation left out of G~; 0 for an exact form.
     """
 
     U: Array
@@ -100,7 +96,6 @@ class Canonical:
     bias_row: Array
     unit: float
     tolerance: float = 0.0
-    single: bool = False
 
     @property
     def rank(self) -> int:
@@ -115,7 +110,6 @@ class Canonical:
         *,
         rounding: float | None = None,
         shift: float = 0.0,
-        spare: Callable[[float], float] | None = None,
     ) -> Canonical:
         """All eigenvectors of s K s (rkhs penalty, every row a centre). Consumes K; O(n^3).
 
@@ -124,9 +118,6 @@ class Canonical:
 
         A kernel that theory does not guarantee to be positive comes with the relative ``rounding``
         of its values; `NotPositiveError` is raised for eigenvalues negative beyond it.
-
-        Where a trace of ``spare(unit)`` might be left out and the rounding of single precision is
-        less, that will do: it takes half the time, and the rounding is the tolerance.
         """
         xp = arrays.namespace(K)
         K, unit = whiten(K, weights, shift)
@@ -134,17 +125,11 @@ class Canonical:
         if rounding is not None:
             _check_positive(K, _positive_tolerance(unit, weights, rounding))
         K, towards = bias.fold(K, weights.root)
-        tolerance, rough = 0.0, None
-        if spare is not None:
-            tolerance = weights.total * arrays.SINGLE_EPS * norm_bound(K)
-            rough = arrays.single_eigh(K) if tolerance <= spare(unit) else None
-        if rough is None:
-            tolerance = 0.0
-        lam, U = rough or arrays.eigh(K)
+        lam, U = arrays.eigh(K)
         kept = lam.shape[0] - bias.directions
         lam, U = lam[:kept], U[:, :kept]
         if lam.shape[0]:  # a free bias is all that a single row can have
-            floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]), tolerance)
+            floor = max(mu_floor(unit, weights), 1e-6 * float(lam[-1]))
             if float(lam[0]) < -floor:
                 raise NotPositiveError(_indefinite(float(lam[0]), floor))
         # Of length zero and no less: what rounding has made of them, a small mu would take for lam.
@@ -162,8 +147,6 @@ class Canonical:
             lift=None,
             bias_row=towards @ U,
             unit=unit,
-            tolerance=tolerance,
-            single=rough is not None,
         )
 
     @classmethod
@@ -204,14 +187,12 @@ class Canonical:
         lift: Callable[[Array], Array],
         left_out: float,
         cut: float,
-        rough: bool = False,
     ) -> Canonical:
         """G = L'L for a factor L (r, n) of K, consumed; eigenvalues of L L', O(n r^2).
 
         Eigenvalues are dropped, smallest first, while their sum stays below ``cut``;
         ``left_out`` is the trace that the factorisation of K already lacks. Squaring the factor
-        is safe here: what it blurs lies below the tolerance, not below mu. The same is asked of
-        single precision, which serves a ``rough`` form where that is so.
+        is safe here: what it blurs lies below the tolerance, not below mu.
         """
         xp = arrays.namespace(L)
         s = weights.root
@@ -222,7 +203,7 @@ class Canonical:
             L[rows, :] -= mean[rows, None] * s[None, :]
         offset = weights.mass * (float(mean @ mean) - bias.variance)
         L = bias.extend(L.T, s).T
-        L, inner = _inner(L, left_out / weights.total if rough else 0.0)
+        inner = L @ L.T
         trace = float(xp.sum(xp.linalg.diagonal(inner))) + offset + left_out
         unit = trace_unit(trace, weights.total)
         lam, W = arrays.eigh(inner)
@@ -237,10 +218,8 @@ class Canonical:
         rotation = (W / sigma).T
         for columns in arrays.row_blocks(L.shape[1], L.shape[0], 1 << 20):
             L[: lam.shape[0], columns] = rotation @ L[:, columns]
-        single = arrays.eps(L) > arrays.eps(weights.v)
-        U, sigma, W = (arrays.widen(part) for part in (L[: lam.shape[0], :].T, sigma, W))
         words = {"lift": lift, "mean": mean, "unit": unit, "tolerance": tolerance}
-        return cls._thin(U, sigma, W, weights, bias, **words, single=single)
+        return cls._thin(L[: lam.shape[0], :].T, sigma, W, weights, bias, **words)
 
     @classmethod
     def _thin(
@@ -287,23 +266,6 @@ class Canonical:
         rounding = 4 * Y.shape[0] * arrays.eps(Y) * xp.max(xp.abs(whitened))
         real = (self.rest > 0)[:, None] & (xp.abs(outside) > rounding)
         return xi, xp.where(real, outside, xp.zeros_like(outside))
-
-
-def _inner(L: Array, lacking: float) -> tuple[Array, Array]:
-    """L and L L'; in single precision if its rounding is far below what L lacks of each row.
-
-    Eigenvalues that are kept are hardly less than that, and U is orthonormal to their rounding.
-    """
-    xp = arrays.namespace(L)
-    largest = lacking / (_FAR_BELOW * arrays.SINGLE_EPS)  # norm of L L' for which that is so
-    blocks = arrays.row_blocks(*L.shape)
-    if lacking > 0 and all(float(xp.max(xp.sum(L[b, :] ** 2, axis=1))) < largest for b in blocks):
-        single = arrays.narrow(L)
-        if single is not None:
-            inner = single @ single.T
-            if float(xp.sum(inner * inner)) ** 0.5 < largest:
-                return single, inner
-    return L, L @ L.T
 
 
 def _remainder(U: Array, weights: Weights, bias: Bias) -> Array:

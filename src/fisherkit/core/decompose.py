@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -83,30 +82,22 @@ class Decomposer:
     design: Design
     gave_up: tuple[float, float] | None = None  # gamma and trace
     max_rank: int | None = None
-    keeps: ClassVar[bool] = False  # whether a form costs nothing the second time
 
-    def decompose(
-        self, gamma: float | None, budget: Budget, loose: Budget | None = None
-    ) -> Decomposed:
-        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``.
-
-        It may leave out ``loose(tr(G)/n)`` where the rank is not very low: see `basis.low_rank`.
-        A budget that is loose may be spent on the rounding of single precision, too.
-        """
+    def decompose(self, gamma: float | None, budget: Budget) -> Decomposed:
+        """The form at this gamma; a low-rank one leaves out a trace of ``budget(tr(G)/n)``."""
         design = self.design
         gram = design.gram.with_gamma(gamma)
         if not design.every_row:
             return self._centres(gram)
         if design.basis == "auto" and max(gram.n, design.weights.total) > SMALL:
-            found = self._low_rank(gram, budget, loose)
-            if found is not None:
-                return found
+            low_rank = self._low_rank(gram, budget)
+            if low_rank is not None:
+                return low_rank
             if self.max_rank is not None:
                 raise RankError
-            return self._full(gram, spare=loose)
         return self._full(gram)
 
-    def _full(self, gram: Gram, spare: Budget | None = None) -> Decomposed:
+    def _full(self, gram: Gram) -> Decomposed:
         design = self.design
         rows = np.arange(gram.n)
         rounding = None if gram.kernel.known_positive else gram.rounding
@@ -118,7 +109,7 @@ class Decomposer:
             log.info("decomposing the kernel matrix of %d rows", gram.n)
         K, shift = gram.shifted() if design.bias.directions else (gram.full(), 0.0)
         canonical = Canonical.from_gram(
-            K, design.weights, design.bias, rounding=rounding, shift=shift, spare=spare
+            K, design.weights, design.bias, rounding=rounding, shift=shift
         )
         return Decomposed(canonical, rows, "full")
 
@@ -153,7 +144,7 @@ class Decomposer:
         )
         return Decomposed(canonical, features.rows, method)
 
-    def _low_rank(self, gram: Gram, budget: Budget, loose: Budget | None) -> Decomposed | None:
+    def _low_rank(self, gram: Gram, budget: Budget) -> Decomposed | None:
         """The low-rank form, or ``None`` where the rank is not low or K is not what it seems."""
         weights, penalty = self.design.weights, self.design.penalty
         rng = np.random.RandomState(self.design.seed)
@@ -175,9 +166,8 @@ class Decomposer:
             if gram.n <= _LARGEST_FULL and self.max_rank is None:
                 return None
             allowed = rounding
-        most = allowed if loose is None else max(allowed, loose(unit) / amplification)
         gamma = gram.kernel.gamma or 0.0
-        if self.gave_up is not None and gamma >= self.gave_up[0] and most <= self.gave_up[1]:
+        if self.gave_up is not None and gamma >= self.gave_up[0] and allowed <= self.gave_up[1]:
             return None  # a narrower kernel, or a tighter trace, has no lower rank
         factor = basis.low_rank(
             gram,
@@ -186,10 +176,9 @@ class Decomposer:
             rng,
             give_up=self.max_rank,
             copies=weights.total,
-            loose=_FACTOR_SHARE * most,
         )
         if factor is None:
-            self.gave_up = gamma, most
+            self.gave_up = gamma, allowed
             return None
         if not gram.kernel.known_positive and not basis.explains(factor, gram, rng):
             return None
@@ -204,7 +193,6 @@ class Decomposer:
             lift=lift,
             left_out=amplification * factor.left_out,
             cut=(1 - _FACTOR_SHARE) * amplification * max(allowed, factor.left_out / _FACTOR_SHARE),
-            rough=loose is not None,
         )
         return Decomposed(canonical, factor.pivots, "low-rank")
 
@@ -217,13 +205,10 @@ class SharedDecomposer(Decomposer):
     labelling asks for less.
     """
 
-    keeps: ClassVar[bool] = True
     least: Budget = lambda unit: 0.0
     forms: dict[float | None, Decomposed] = field(default_factory=dict)
 
-    def decompose(
-        self, gamma: float | None, budget: Budget, loose: Budget | None = None
-    ) -> Decomposed:
+    def decompose(self, gamma: float | None, budget: Budget) -> Decomposed:
         known = self.forms.get(gamma)
         if known is None or known.canonical.tolerance > budget(known.canonical.unit):
             sharp = super().decompose(gamma, lambda unit: min(budget(unit), self.least(unit)))

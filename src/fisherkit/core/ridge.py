@@ -8,7 +8,7 @@ rows out of it. The formulas are those of `fisherkit.core.canonical`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -88,13 +88,6 @@ class DenseResolvent:
 
     def residuals(self, Y: Array) -> Array:
         return self.B @ (self.root[:, None] * Y)
-
-    def slopes(self, BY: Array) -> tuple[Array, Array]:
-        """Derivatives of the diagonal and of B y~ in log mu, by B' = B - B^2; O(n^2)."""
-        xp = arrays.namespace(self.B)
-        blocks = arrays.row_blocks(*self.B.shape)
-        squared = xp.concat([xp.sum(self.B[rows, :] ** 2, axis=1) for rows in blocks], axis=0)
-        return self.diagonal() - squared, BY - self.B @ BY
 
 
 @dataclass(frozen=True)
@@ -326,37 +319,106 @@ def solve(
     Consumes K; n^3 flops (rkhs). ``None`` where a decomposition does better: G~ + mu I is not
     positive definite to rounding, or K would be squared (coefficients) for a small mu.
     """
+    if penalty == "rkhs":
+        G, unit = whiten(K, weights)
+        fit = solve_whitened(G, Y, weights, bias, mu)
+        return None if fit is None else (fit, unit)
     xp = arrays.namespace(K)
-    s = weights.root
-    frequency = weights.frequency
-    Z = None
-    if penalty == "coefficients":
-        Z = K * (s[:, None] * xp.sqrt(frequency)[None, :])
-        unit = trace_unit(float(xp.sum(Z * Z)), weights.total)
-        if mu < _SQUARING * unit:
-            return None
-        K = Z @ Z.T
-    else:
-        K, unit = whiten(K, weights)
-    whitened = s[:, None] * Y
-    solved = bias.solve(K, s, mu, whitened)
+    root = xp.sqrt(weights.frequency)
+    Z = K * (weights.root[:, None] * root[None, :])
+    unit = trace_unit(float(xp.sum(Z * Z)), weights.total)
+    fit = None if mu < _SQUARING * unit else solve_whitened(Z @ Z.T, Y, weights, bias, mu)
+    if fit is None:
+        return None
+    return replace(fit, coef=weights.frequency[:, None] * (K @ fit.coef)), unit
+
+
+def solve_whitened(G: Array, Y: Array, weights: Weights, bias: Bias, mu: float) -> Ridge | None:
+    """The fit with the matrix G~ (n, n), consumed, and coefficients s alpha; n^3 flops."""
+    s = weights.root[:, None]
+    solved = bias.solve(G, weights.root, mu, s * Y)
     if solved is None:
         return None
-    A, alpha, intercept = solved
-    coef = s[:, None] * alpha if Z is None else xp.sqrt(frequency)[:, None] * (Z.T @ alpha)
-    A *= mu
-    resolvent = DenseResolvent(A, s)
-    ridge = Ridge(
+    B, alpha, intercept = solved
+    B *= mu
+    resolvent = DenseResolvent(B, weights.root)
+    return Ridge(
         Y=Y,
         weights=weights,
         B_diag=resolvent.diagonal(),
         BY=mu * alpha,
-        scatter=mu * (whitened.T @ alpha),
+        scatter=mu * ((s * Y).T @ alpha),
         resolvent=resolvent,
-        coef=coef,
+        coef=s * alpha,
         intercept=intercept,
     )
-    return ridge, unit
+
+
+@dataclass(frozen=True)
+class Pullback:
+    """What the slopes p = dQ/dr of a criterion say of mu and of the kernel matrix.
+
+    The left-out residuals are r_i = s_i e_i / den_i with e = B y~ and den_i the left-out
+    denominator, in which B_ii counts delta_i. With c = p s / den, t_i = sum_k p_ik r_ik delta_i /
+    den_i and z = B c,
+
+        dQ = <c, de> - t' dB_ii,     dB/dlog mu = B - B^2,     dB = -B dG~ B / mu,
+        dQ/dG~ = (B diag(t) B - (z e' + e z') / 2) / mu.
+    """
+
+    fit: Ridge
+    B: Array
+    mu: float
+    c: Array
+    t: Array
+    z: Array
+
+    @classmethod
+    def of(cls, fit: Ridge, mu: float, slopes: Array) -> Pullback:
+        """For a fit by `solve`; O(n^2 k)."""
+        assert isinstance(fit.resolvent, DenseResolvent)
+        B, weights = fit.resolvent.B, fit.weights
+        den = weights.left_out_denominator(fit.B_diag)[:, None]
+        c = slopes * weights.root[:, None] / den
+        r = fit.leave_one_out()
+        t = arrays.namespace(B).sum(slopes * r * weights.delta[:, None] / den, axis=1)
+        return cls(fit, B, mu, c, t, B @ c)
+
+    def by_log_mu(self) -> float:
+        """dQ/dlog mu; O(n^2)."""
+        xp, e = arrays.namespace(self.B), self.fit.BY
+        blocks = arrays.row_blocks(*self.B.shape)
+        squares = xp.concat([xp.sum(self.B[b, :] * self.B[b, :], axis=1) for b in blocks], axis=0)
+        means = float(xp.sum((self.c - self.z) * e))
+        return means - float(xp.sum(self.t * (self.fit.B_diag - squares)))
+
+    def by_gram(self) -> Array:
+        """dQ/dG~, (n, n); n^3 multiplications."""
+        S = (self.B * self.t[None, :]) @ self.B
+        half = (0.5 * self.z) @ self.fit.BY.T
+        S -= half
+        S -= half.T
+        S /= self.mu
+        return S
+
+    def along(self, D: Array, signs: Array | None = None) -> float:
+        """dQ for a change s D s of G~.
+
+        The trace of B diag(t) B (s D s) is estimated with random ``signs`` (n, p), O(n^2 p), or
+        found in n^3 multiplications.
+        """
+        xp, s = arrays.namespace(D), self.fit.weights.root[:, None]
+        if signs is None:
+            return float(xp.sum((s * (self.by_gram() * D)) * s[:, 0]))
+        size = xp.sqrt(xp.abs(self.t))[:, None]
+        left = self.B @ (size * signs)
+        right = left
+        if bool(xp.any(self.t < 0)):
+            right = self.B @ (xp.sign(self.t)[:, None] * size * signs)
+        spread = D @ xp.concat([s * right, s * self.fit.BY], axis=1)
+        p = signs.shape[1]
+        trace = float(xp.sum(s * left * spread[:, :p])) / p
+        return (trace - float(xp.sum(s * self.z * spread[:, p:]))) / self.mu
 
 
 def left_out(numerator: Array, denominator: Array, weights: Weights) -> Array:

@@ -450,7 +450,8 @@ def fit_rows(
         chosen, value, status = MuSearch(prices, given=mu).refine()
     gamma = centres.kernel.gamma
     width = np.nan if gamma is None else gamma
-    path = [(width, *price) for price in (*sorted(prices.known.items()), (chosen, value))]
+    priced = (*sorted(prices.known.items()), (chosen, value))
+    path = [(form.rows, width, *price) for price in priced]
     selection = Selection(
         *(rule, value, chosen, gamma, status, form.rank, "streamed", 0.0, form.unit),
         path=np.array(path, dtype=PATH_DTYPE),

@@ -9,7 +9,7 @@ from fisherkit.tuning.calibrate import (
     probabilities,
 )
 from fisherkit.tuning.climb import Climb, Ending, Objective, maximise, promising
-from fisherkit.tuning.criteria import CRITERIA, Criterion, HeldOut, Loss
+from fisherkit.tuning.criteria import CRITERIA, Criterion, HeldOut, Loss, Problem
 from fisherkit.tuning.decision import Decided, Decision, decide, left_out_scores
 from fisherkit.tuning.likelihood import (
     DAMPING,
@@ -25,7 +25,6 @@ from fisherkit.tuning.likelihood import (
     smoothed_targets,
 )
 from fisherkit.tuning.search import (
-    Problem,
     Tuned,
     accurate_path,
     greedy_centres,

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fisherkit.core import Array, Design, Fold, Gram, Resolvent, Ridge, Weights, arrays
-from fisherkit.tuning.criteria import Criterion, HeldOut
+from fisherkit.core import Array, Fold, Resolvent, Ridge, Weights, arrays
+from fisherkit.tuning.criteria import Criterion, HeldOut, Problem
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class Copies:
     group: np.ndarray
 
     @classmethod
-    def of(cls, design: Design, Y: Array, criterion: Criterion) -> Copies | None:
+    def of(cls, problem: Problem) -> Copies | None:
         """``None`` where no row repeats another, or where that makes a difference."""
+        design, Y, criterion = problem.design, problem.Y, problem.criterion
         n = design.gram.n
         distinct = design.gram.distinct()
         if not design.every_row or callable(criterion.rule) or len(distinct.first) == n:
@@ -52,16 +53,14 @@ class Copies:
         order = np.argsort(first)
         return cls(first[order], np.argsort(order)[group])
 
-    def merged(
-        self, design: Design, Y: Array, criterion: Criterion
-    ) -> tuple[Design, Array, Criterion]:
-        """Design, targets and criterion of the merged rows."""
-        xp, gram = arrays.namespace(Y), design.gram
+    def merged(self, problem: Problem) -> Problem:
+        """The problem of the merged rows."""
+        Y, design = problem.Y, problem.design
         rows = arrays.indices(self.first, Y)
-        X = xp.take(gram.X, rows, axis=0)
         weights = design.weights.merge(self.first, self.group)
-        design = replace(design, gram=Gram(X, gram.kernel, gram.rounding), weights=weights)
-        return design, xp.take(Y, rows, axis=0), self._criterion(criterion)
+        design = replace(design, gram=design.gram.taken(self.first), weights=weights)
+        Y = arrays.namespace(Y).take(Y, rows, axis=0)
+        return Problem(design, Y, self._criterion(problem.criterion))
 
     def _criterion(self, criterion: Criterion) -> Criterion:
         """The criterion of the merged rows: copies that are tested together count together."""
@@ -118,6 +117,7 @@ def _summed(
         xp.take(seen.threshold, take, axis=0),
         arrays.like(weight, seen.Y),
         folds,
+        balanced=seen.balanced,
     )
 
 

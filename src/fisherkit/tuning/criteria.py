@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fisherkit.core import Array, DenseResolvent, Fold, Ridge, RidgePath, Weights, arrays
+from fisherkit.core import Array, Design, Fold, RidgePath, Weights, arrays
 from fisherkit.stored import stored
 
 _SHARPNESS = 4.0  # k of log_loss and the compression factor of smoothed_error
@@ -52,6 +52,8 @@ class HeldOut:
         ``None`` means leave-one-out.
     labels : array
         What a callable criterion is given as y.
+    balanced : bool
+        Whether the thresholds are the mean targets, and not zero.
     """
 
     Y: Array
@@ -60,6 +62,7 @@ class HeldOut:
     weight: Array
     folds: Sequence[Fold] | None = None
     labels: Any = None
+    balanced: bool = False
 
     @classmethod
     def leave_one_out(
@@ -68,7 +71,7 @@ class HeldOut:
         """Every row of Y (n, k) once."""
         mean = weights.fold_mean(Y)
         threshold = mean if balanced else arrays.namespace(Y).zeros_like(Y)
-        return cls(Y, mean, threshold, weights.v, labels=labels)
+        return cls(Y, mean, threshold, weights.v, labels=labels, balanced=balanced)
 
     @classmethod
     def of(
@@ -97,7 +100,7 @@ class HeldOut:
         if labels is not None:
             labels = arrays.to_numpy(labels)[arrays.to_numpy(rows)]
         weight = xp.take(weights.v, rows, axis=0)
-        return cls(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels)
+        return cls(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels, balanced)
 
     def average(self, losses: Array) -> np.ndarray:
         """Weighted mean over rows, (rows, p) -> (p,) on the host."""
@@ -329,18 +332,6 @@ class Criterion:
         value, gradient, hessian = self.of_derivatives(*held_out).tolist()
         return value, gradient, hessian
 
-    def slope(self, ridge: Ridge) -> tuple[float, float]:
-        """Leave-one-out criterion of a fit by `ridge.solve` and its gradient in log mu; O(n^2)."""
-        xp = arrays.namespace(ridge.Y)
-        assert isinstance(ridge.resolvent, DenseResolvent)
-        diag1, BY1 = ridge.resolvent.slopes(ridge.BY)
-        num = xp.stack([ridge.BY, BY1, xp.zeros_like(BY1)], axis=2)
-        den = xp.stack([ridge.B_diag, diag1, xp.zeros_like(diag1)], axis=1)
-        value, gradient, _ = self.of_derivatives(
-            *ridge.weights.left_out_derivatives(num, den)
-        ).tolist()
-        return value, gradient
-
     def of_derivatives(self, R: Array, R1: Array, R2: Array) -> np.ndarray:
         """Value, gradient and second derivative for held-out residuals (rows, k) with theirs."""
         return self.loss.derivatives(R, R1, R2, self.held_out)
@@ -351,3 +342,23 @@ class Criterion:
         The criterion is the weighted mean of the losses.
         """
         return self.loss.slopes(R, self.held_out)
+
+
+@stored("problem")
+@dataclass(frozen=True)
+class Problem:
+    """A design, targets Y (n, k) and a criterion: leave-one-out if there is nothing to choose."""
+
+    design: Design
+    Y: Array
+    criterion: Criterion
+
+    def take(self, rows: np.ndarray) -> Problem:
+        """The problem of some of the rows, left out one at a time."""
+        xp, design = arrays.namespace(self.Y), self.design
+        place = arrays.indices(rows, self.Y)
+        weights, Y = design.weights.take(place), xp.take(self.Y, place, axis=0)
+        seen = self.criterion.held_out
+        held_out = HeldOut.leave_one_out(Y, weights, balanced=seen.balanced)
+        design = replace(design, gram=design.gram.taken(rows), weights=weights)
+        return Problem(design, Y, replace(self.criterion, held_out=held_out))

@@ -1,14 +1,9 @@
 """One kernel width per feature, by leave-one-out.
 
-The criterion Q of the left-out residuals r_i = s_i mu alpha_i / den_i, where
-den_i = v_i - delta_i + delta_i mu A_ii, is differentiated through A = (G~ + mu I)^-1, the bias
-projected out. With p = dQ/dr,
-
-    q_i = p_i s_i mu / den_i,   t_i = p_i r_i delta_i mu / den_i,   u = A q
-    dQ/dG~ = A diag(t) A - (u alpha' + alpha u')/2,
-
-and the contraction with dG~ is that of `fisherkit.core.covariance`. One evaluation costs three
-products of n x n matrices, whatever the number of features.
+The criterion Q of the left-out residuals is differentiated through the residual maker B
+(`fisherkit.core.Pullback`), and the contraction of dQ/dG~ with the derivatives of the kernel is
+that of `fisherkit.core.covariance`. One evaluation costs three products of n x n matrices, whatever
+the number of features.
 
 Many widths over-fit the criterion. Their logarithms therefore have a normal prior about a common
 value; how wide it may be is decided by rows that did not choose the widths (`learn_widths`).
@@ -19,11 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from fisherkit.core import Array, Bias, Parametric, Weights, arrays
+from fisherkit.core import Array, Bias, Parametric, Pullback, Ridge, Weights, arrays, solve_whitened
 from fisherkit.stored import stored
 from fisherkit.tuning.climb import maximise
 from fisherkit.tuning.criteria import Criterion, HeldOut
@@ -37,17 +31,6 @@ _FEWEST = 10  # rows that can learn and judge widths
 _CLEARLY = 2.0  # standard errors by which many widths must be better than one
 
 RECORD_DTYPE = [("spread", float), ("gain", float), ("standard_error", float)]
-
-
-class _Solved(NamedTuple):
-    """A, alpha, den and r of the module docstring; ``half``, of the coefficients penalty, squares
-    to G~."""
-
-    A: Array
-    alpha: Array
-    den: Array
-    residual: Array
-    half: Array | None
 
 
 @dataclass(frozen=True)
@@ -73,55 +56,46 @@ class LeftOut:
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Q and its gradient."""
-        xp = arrays.namespace(self.X)
         mu, w = float(np.exp(theta[0])), self.weights
-        s, v, delta = w.root[:, None], w.v[:, None], w.delta[:, None]
         block = Parametric(self.X.shape[1]).block(np.append(0.0, theta[1:]), self.X, self.X)
-        A, alpha, den, residual, half = self._solve(block.values, mu)
-        losses, slopes = self._criterion().slopes(residual)
-        p = slopes * v / w.mass
-        scaled = p * mu / den
-        u = A @ (scaled * s)
-        t = xp.sum(scaled * residual * delta, axis=1)
-        slope = (A * t[None, :]) @ A
-        slope -= 0.5 * (u @ alpha.T + alpha @ u.T)
-        explicit = float(xp.sum(p * residual * (v - delta) / den))
-        by_mu = mu * float(xp.sum(xp.linalg.diagonal(slope))) + explicit
-        if half is not None:  # G~ = half half'
-            slope = 2 * (slope @ half) * s * xp.sqrt(w.frequency)[None, :]
+        ridge = self._solve(block.values, mu)
+        losses, slopes = self._criterion().slopes(ridge.leave_one_out())
+        pull = Pullback.of(ridge, mu, slopes * w.v[:, None] / w.mass)
+        s, slope = w.root[:, None], pull.by_gram()
+        if self.penalty == "coefficients":
+            root = arrays.namespace(s).sqrt(w.frequency)
+            slope = 2 * (slope @ self._half(block.values)) * s * root
         else:
-            slope = slope * s * s.T
-        everything = slice(0, A.shape[0])
+            slope = slope * s * w.root
+        everything = slice(0, slope.shape[0])
         gradient = block.pull([(everything, everything, slope)])
-        return float(w.v @ losses) / w.mass, np.append(by_mu, gradient[1:])
+        return float(w.v @ losses) / w.mass, np.append(pull.by_log_mu(), gradient[1:])
 
     def losses(self, theta: np.ndarray) -> np.ndarray:
         """The loss of every left-out row, (n,)."""
         block = Parametric(self.X.shape[1]).block(np.append(0.0, theta[1:]), self.X, self.X)
-        residual = self._solve(block.values, float(np.exp(theta[0]))).residual
+        residual = self._solve(block.values, float(np.exp(theta[0]))).leave_one_out()
         return arrays.to_numpy(self._criterion().slopes(residual)[0])
 
     def _criterion(self) -> Criterion:
         held_out = HeldOut.leave_one_out(self.Y, self.weights, balanced=self.balanced)
         return Criterion(self.rule, held_out)
 
-    def _solve(self, K: Array, mu: float) -> _Solved:
-        xp, w = arrays.namespace(K), self.weights
-        s = w.root[:, None]
-        half = None
-        if self.penalty == "coefficients":
-            half = K * s * xp.sqrt(w.frequency)[None, :]
-            M = half @ half.T
-        else:
-            M = K * s * s.T
-        solved = self.bias.solve(M, w.root, mu, s * self.Y)
-        if solved is None:
+    def _solve(self, K: Array, mu: float) -> Ridge:
+        half = self._half(K)
+        G = half @ half.T if self.penalty == "coefficients" else half * self.weights.root
+        ridge = solve_whitened(G, self.Y, self.weights, self.bias, mu)
+        if ridge is None:
             raise ValueError(
                 f"The kernel matrix plus mu = {mu:.3g} is not positive definite to rounding."
             )
-        A, alpha, _ = solved
-        den = w.left_out_denominator(mu * xp.linalg.diagonal(A)[:, None])
-        return _Solved(A, alpha, den, s * mu * alpha / den, half)
+        return ridge
+
+    def _half(self, K: Array) -> Array:
+        """s K, times sqrt(w) with the coefficients penalty, where its square is G~."""
+        right = arrays.namespace(K).sqrt(self.weights.frequency)
+        left = self.weights.root[:, None]
+        return left * K * right if self.penalty == "coefficients" else left * K
 
     def tied(self, at: np.ndarray) -> np.ndarray:
         """The best (log mu, log w) with one w, from ``at``."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,20 +23,20 @@ from fisherkit.stored import stored
 from fisherkit.tuning.criteria import Criterion
 
 log = logging.getLogger("fisherkit")
+Place = TypeVar("Place", int, float)
 
 GRID = 2.0 ** np.arange(-14, 11)  # relative regularisation mu / (tr G / n)
-_UPPER = 2.0**20
+MU_CEILING = 2.0**20  # relative
 _LAST_STEP = 3e-8
 _VALUE_ROUNDING = 1e-14  # relative, of a mean over thousands of rows
-_FARTHEST_POLISH = math.log(4.0)  # two steps of the grid
 _BEYOND = 0.01  # of the way from a kink to the far end: so that both ends move
 _EXTEND = 4  # grid points added at a time
 _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the reference width
-PRICE_BLUR = (1e-2, 5e-4)  # relative error of a rough price, and of a sharper one
+_MOST_PRICES, _SETTLED, _LONGER = 10, 1e-4, 1.6
 _BEATEN = 0.02  # relative gain on the baseline from which a kernel has found something
 # Relative rises that count, and that end the march at once: lower hills may hide deeper valleys.
 _RISE, _STEEP = 0.1, 0.3
-_FARTHEST = 10  # half octaves beyond which the march never goes
+FARTHEST = 10  # half octaves beyond which the march never goes
 
 
 @stored("status of a search")
@@ -77,7 +77,16 @@ def mention(model: object, ending: Enum, worrying: Collection[Enum]) -> None:
         log.warning("%s: %s", type(model).__name__, ending.value)
 
 
-PATH_DTYPE = np.dtype([("gamma", float), ("mu", float), ("value", float)])
+PATH_DTYPE = np.dtype([("rows", int), ("gamma", float), ("mu", float), ("value", float)])
+
+
+class Priced(NamedTuple):
+    """The criterion of one model on so many rows; gamma is nan for kernels without one."""
+
+    rows: int
+    gamma: float
+    mu: float
+    value: float
 
 
 @stored("selection")
@@ -101,8 +110,8 @@ class Selection:
         Trace left out by the low-rank path; 0 on the others.
     unit : float
         tr(G)/n; mu / unit is the relative regularisation.
-    path : ndarray with fields gamma, mu, value
-        Every model priced, in order.
+    path : ndarray with fields rows, gamma, mu, value
+        Every setting compared, in order, and the number of rows on which it was.
     reason : str
         What was chosen from the number of rows and the memory budget, and why; empty where the
         basis was asked for and memory holds the fit.
@@ -185,33 +194,6 @@ def newton(
     return here.x, here.value
 
 
-def polish(
-    slope: Callable[[float], float | None], x: float, curvature: float, *, max_iter: int = 5
-) -> float | None:
-    """Where a slope that costs much vanishes, near x; it was last asked for there.
-
-    Newton steps with the curvature that is known, then with that of the last two slopes. ``None``
-    where there is no slope, no minimum, or no end after ``max_iter`` of them, or where a step goes
-    so far that x cannot have been near it.
-    """
-    before: tuple[float, float] | None = None
-    for _ in range(max_iter):
-        here = slope(x)
-        if here is None or not math.isfinite(here):
-            return None
-        if before is not None and before[0] != x:
-            curvature = (here - before[1]) / (x - before[0])
-        if not curvature > 0:
-            return None
-        if abs(here) <= _LAST_STEP * curvature:
-            return x
-        if abs(here) > _FARTHEST_POLISH * curvature:
-            return None
-        before = x, here
-        x -= here / curvature
-    return None
-
-
 def _meeting(here: _Point, there: _Point) -> float:
     """A little beyond where two parabolas that fall towards each other meet; or midway."""
     t = there.x - here.x
@@ -292,7 +274,7 @@ class GridSearch:
 
     def __post_init__(self) -> None:
         unit, self.floor = self.prices.unit, self.prices.floor
-        self.ceiling = _UPPER * unit
+        self.ceiling = MU_CEILING * unit
         self.mus = self.values = np.empty(0)
         self._price(mu_grid(unit, self.floor) if self.given is None else np.array([self.given]))
         if self.given is None:
@@ -305,11 +287,6 @@ class GridSearch:
     @property
     def value(self) -> float:
         return float(self.values[self.best])
-
-    def largest_mu_within(self, share: float) -> float:
-        """The largest mu whose price is the least one but for this share of it."""
-        least = float(np.min(self.values))
-        return float(self.mus[np.flatnonzero(self.values <= least + share * abs(least))[-1]])
 
     def _extend(self) -> None:
         while self.best == 0 and self.mus[0] > self.floor:
@@ -371,7 +348,7 @@ def vertex(x: np.ndarray, y: np.ndarray, best: int) -> float:
 
 
 def march(
-    price: Callable[[float, int], float],
+    price: Callable[[float], float],
     reference: float,
     step: float,
     *,
@@ -385,19 +362,17 @@ def march(
     then the half octaves beside it. Rises count only once a kernel has beaten ``baseline``, the
     price of no kernel at all: on fine patterns every wide kernel is as good as none.
 
-    ``price(gamma, level)`` may be rough first, `PRICE_BLUR` for each level: widths that it cannot
-    tell from the best are priced again at the next level; the last one is exact. Prices that
-    differ by less than ``negligible`` are equal, and the widest kernel wins. Also returns the
-    status if the optimum is at the end of what is ever tried.
+    Prices that differ by less than ``negligible`` are equal, and the widest kernel wins. Also
+    returns the status if the optimum is at the end of what is ever tried.
     """
     values: dict[int, float] = {}
 
-    def visit(j: int, level: int = 0) -> float:
-        values[j] = price(reference * step**j, level)
+    def visit(j: int) -> float:
+        values[j] = price(reference * step**j)
         return values[j]
 
     j, rises = _WIDE, 0
-    while j <= _NARROW or (j <= _FARTHEST and _best(values, negligible) == j - 2):
+    while j <= _NARROW or (j <= FARTHEST and _best(values, negligible) == j - 2):
         best = min(values.values(), default=math.inf)
         rise = (visit(j) - best - negligible) / max(abs(best), sys.float_info.min)
         found = best < baseline - _BEATEN * abs(baseline)
@@ -406,24 +381,53 @@ def march(
             break
         j += 2
     j = _best(values, negligible)
-    while j == min(values) and j > -_FARTHEST:  # the widest kernel won: look at wider ones
+    while j == min(values) and j > -FARTHEST:  # the widest kernel won: look at wider ones
         visit(j - 2)
         j = _best(values, negligible)
     visit(j - 1)
     visit(j + 1)
-    for level, blur in enumerate(PRICE_BLUR, start=1):
-        lowest = min(values.values())
-        bound = lowest + blur * abs(lowest) + negligible
-        values = {i: value for i, value in values.items() if value <= bound}
-        if len(values) > 1:
-            for i in list(values):
-                visit(i, level)
     j = _best(values, negligible)
-    edges = {-_FARTHEST - 1: Status.AT_WIDEST, _FARTHEST + 1: Status.AT_NARROWEST}
+    edges = {-FARTHEST - 1: Status.AT_WIDEST, FARTHEST + 1: Status.AT_NARROWEST}
     return reference * step**j, edges.get(j)
 
 
-def _best(values: dict[int, float], negligible: float) -> int:
+def settle(
+    price: Callable[[float], float], x: float, step: float, lower: float, upper: float
+) -> float:
+    """Minimise the price near x, each of which costs much: steps downhill, then parabolas.
+
+    Each step is longer than the one before. It ends where the next price promises to be less by a
+    share of 1e-4, on a bound, or after ten prices.
+    """
+    values: dict[float, float] = {}
+
+    def at(place: float) -> float:
+        place = min(max(place, lower), upper)
+        if place not in values:
+            values[place] = price(place)
+        return place
+
+    here = at(x)
+    while len(values) < _MOST_PRICES:
+        here = _best(values, 0.0)
+        left = max((place for place in values if place < here), default=None)
+        right = min((place for place in values if place > here), default=None)
+        if (left is None and here > lower) or (right is None and here < upper):
+            at(here - step if left is None and here > lower else here + step)
+            step *= _LONGER
+        elif left is None or right is None:
+            break
+        else:
+            near = np.array([left, here, right])
+            heights = np.array([values[place] for place in near])
+            _, b, a = np.polynomial.polynomial.polyfit(near - here, heights, 2)
+            if not a > 0 or b * b / (4 * a) < _SETTLED * abs(values[here]):
+                break
+            at(here - b / (2 * a))
+    return _best(values, 0.0)
+
+
+def _best(values: dict[Place, float], negligible: float) -> Place:
     """Position of the smallest value, the widest kernel among equals."""
     bound = _tied(min(values.values()), negligible)
     return min(j for j, value in values.items() if value <= bound)

@@ -8,7 +8,7 @@ from fisherkit.core.kernels.distinct import (
     repeated_columns,
 )
 from fisherkit.core.kernels.families import KERNELS, Kernel
-from fisherkit.core.kernels.gram import LARGEST, Gram, not_finite, require_squares
+from fisherkit.core.kernels.gram import LARGEST, Gram, Prefixes, not_finite, require_squares
 from fisherkit.core.kernels.widths import (
     feature_moments,
     gamma_of_variance,
@@ -26,6 +26,7 @@ __all__ = [
     "Distinct",
     "Gram",
     "Kernel",
+    "Prefixes",
     "feature_moments",
     "fingerprints",
     "gamma_of_variance",

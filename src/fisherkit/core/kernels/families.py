@@ -8,6 +8,7 @@ optional. Kernels over columns of several kinds are families, too: X is any matr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +26,8 @@ from sklearn.metrics.pairwise import (
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.stored import stored
+
+_AHEAD = 1.001  # factor in gamma of a central difference
 
 
 class Family:
@@ -52,6 +55,12 @@ class Family:
         """Values k(x, x) for the rows of X; (n,)."""
         singles = (X[i : i + 1, :] for i in range(X.shape[0]))
         return arrays.like([float(self.block(row, row, kernel)[0, 0]) for row in singles], X)
+
+    def width_slope(self, X: Array, Y: Array, kernel: Kernel) -> Array:
+        """dk/dlog gamma between rows of X (n, d) and of Y (m, d), by central differences."""
+        above, below = (replace(kernel, gamma=kernel.gamma * e) for e in (_AHEAD, 1 / _AHEAD))
+        difference = self.block(X, Y, above) - self.block(X, Y, below)
+        return difference / (2 * math.log(_AHEAD))
 
     def known_positive(self, kernel: Kernel) -> bool:
         """``positive``, where the parameters do not matter."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,17 @@ class Gram:
     def with_gamma(self, gamma: float | None) -> Gram:
         """The same rows under another width; kept distances are shared."""
         return replace(self, kernel=replace(self.kernel, gamma=gamma))
+
+    def first(self, m: int, kernel: Kernel) -> Gram:
+        """Another kernel on the first m rows."""
+        X = self.X[:m, :m] if kernel.precomputed else self.X[:m, :]
+        return Gram(X, kernel, self.rounding)
+
+    def taken(self, rows: np.ndarray) -> Gram:
+        """The same kernel on some of the rows, in this order."""
+        place = arrays.indices(rows, self.X)
+        X = self.corner(place) if self.kernel.precomputed else arrays.take_rows(self.X, place)
+        return Gram(X, self.kernel, self.rounding)
 
     def diagonal(self) -> Array:
         return self.kernel.diagonal(self.X)
@@ -129,6 +141,59 @@ class Gram:
             return family.exponent(self.X, self.X, self.kernel)
         distances = self._once("distances", lambda: family.distances(self.X, self.X))
         return distances * -self.kernel.gamma
+
+
+@dataclass
+class Prefixes:
+    """Kernel matrices of the first rows of a set at one width after another, and their slopes.
+
+    Widths are relative to that of ``gram``.
+    """
+
+    gram: Gram
+
+    @cached_property
+    def distances(self) -> Array | None:
+        """Distances of the rows in the unit of the width, for all widths and numbers of rows.
+
+        In single precision where that is quicker; ``None`` for kernels that are no function of
+        them.
+        """
+        family = self.gram.kernel.stationary
+        if family is None:
+            return None
+        distances = family.distances(self.gram.X, self.gram.X)
+        distances *= self.gram.kernel.gamma
+        return arrays.narrow(distances)
+
+    def gamma(self, ratio: float) -> float | None:
+        """A relative width as gamma; ``None`` for kernels without one."""
+        kernel = self.gram.kernel
+        return ratio * kernel.gamma if kernel.has_gamma else None
+
+    def at(self, m: int, ratio: float, *, exact: bool, sloped: bool) -> tuple[Array, Array | None]:
+        """K (m, m), fresh, and dK/dlog gamma of the first m rows; in full precision if ``exact``.
+
+        There is no slope where it is not asked for, or the kernel has no width.
+        """
+        kernel = replace(self.gram.kernel, gamma=self.gamma(ratio))
+        sloped = sloped and kernel.has_gamma
+        if self.distances is not None and not exact:
+            exponent = self.distances[:m, :m] * -ratio
+        elif kernel.stationary is not None:
+            exponent = self.gram.first(m, kernel).exponent(kernel.stationary)
+        else:
+            gram = self.gram.first(m, kernel)
+            slope = kernel.family.width_slope(gram.X, gram.X, kernel) if sloped else None
+            K = gram.full()
+            if exact:
+                return K, slope
+            return arrays.narrow(K), None if slope is None else arrays.narrow(slope)
+        if not sloped:
+            return arrays.exp_in_place(exponent), None
+        K = arrays.exp_in_place(exponent + 0.0)
+        exponent *= K
+        return K, exponent
 
 
 def not_finite(seen: str) -> str:
