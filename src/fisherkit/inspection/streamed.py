@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from fisherkit.core import Array, Residuals, Weights, arrays, membership
 from fisherkit.estimators import KernelFisherClassifier, inside, validation
 from fisherkit.inspection.left_out import LeftOutPath, calibrated_logits, left_out_logits
+from fisherkit.interfaces import Container
 from fisherkit.rows import (
     Centres,
     Form,
@@ -21,7 +22,7 @@ from fisherkit.tuning import mu_grid
 
 
 def streamed_path(
-    model: KernelFisherClassifier, X: ArrayLike, y: ArrayLike, rows: np.ndarray
+    model: KernelFisherClassifier, X: Container, y: ArrayLike, rows: np.ndarray
 ) -> LeftOutPath:
     """Left-out logits of some rows at the mu of the fit and on the grid around it.
 
@@ -29,7 +30,7 @@ def streamed_path(
     ----------
     model : KernelFisherClassifier
         Fitted to X and y in blocks, without sample weights.
-    X : (n, d), anything that `fisherkit.rows.sources` reads
+    X : (n, d), of any container
     y : (n,)
     rows : (s,)
         Ascending positions of the rows wanted.

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from fisherkit.core import Array, Labels, Residuals, Weights, arrays
+from fisherkit.interfaces import ClassWeight, Container, MemoryLimit
 from fisherkit.rows.blocks import fit_large, interleave
 from fisherkit.rows.checks import (
     class_costs,
@@ -34,6 +35,7 @@ from fisherkit.rows.sources import (
     Budget,
     Pass,
     Sample,
+    State,
     frame_values,
     is_dask,
     require_number_columns,
@@ -41,35 +43,57 @@ from fisherkit.rows.sources import (
 from fisherkit.rows.sums import Block
 from fisherkit.tuning import add_up
 
+if TYPE_CHECKING:
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+    from numpy.typing import ArrayLike
+
+T = TypeVar("T")
+Kept = TypeVar("Kept")
+Value = TypeVar("Value", covariant=True)
+Collection: TypeAlias = "da.Array | dd.DataFrame | dd.Series"
+Column: TypeAlias = "Sequence[Delayed[Array]]"
+Label: TypeAlias = "str | float"
+Part: TypeAlias = "np.ndarray | pd.DataFrame | pd.Series"  # of a collection, on a worker
+
 _TASK_BYTES = 1 << 29  # that a task may take beside its chunk, unless max_memory says otherwise
 _FAN_IN = 8  # states merged by one task
 _PLACE = 1 << 40  # places of rows are chunk * _PLACE + row until chunk lengths are known
 
 
-def task(function: Callable[..., Any]) -> Any:
+class Delayed(Protocol[Value]):
+    """A value that a worker computes when it is asked for, or keeps."""
+
+    def compute(self) -> Value: ...
+
+
+def task(function: Callable[..., T]) -> Callable[..., Delayed[T]]:
     """A function whose calls become tasks."""
     from dask.delayed import delayed
 
     return delayed(function, pure=False)
 
 
-def constant(value: Any) -> Any:
+def constant(value: T) -> Delayed[T]:
     """A value that travels with the graph, once for all tasks that use it."""
     from dask.delayed import delayed
 
     return delayed(value, pure=False, traverse=False)
 
 
-def parts_of(x: Any, name: str) -> list[Any]:
+def parts_of(x: Collection, name: str) -> list[Delayed[Part]]:
     """The row chunks of a Dask array (all columns together) or of the partitions of a frame."""
     if hasattr(x, "rechunk") and x.ndim == 2 and x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
     if hasattr(x, "dtypes") and x.ndim == 2:
-        require_number_columns(x, name)
+        require_number_columns(cast("dd.DataFrame", x), name)
     return list(np.asarray(x.to_delayed(), dtype=object).ravel())
 
 
-def aligned_parts(values: Any, X: Any, parts: Sequence[Any], name: str) -> list[Any]:
+def aligned_parts(
+    values: Collection | ArrayLike, X: Collection, parts: Sequence[Delayed[Part]], name: str
+) -> list[Delayed[Part]]:
     """Chunks of targets or weights, one for each chunk of X."""
     if not is_dask(values):
         lengths = _lengths(X)
@@ -86,7 +110,7 @@ def aligned_parts(values: Any, X: Any, parts: Sequence[Any], name: str) -> list[
     lengths = _lengths(X)
     if hasattr(values, "rechunk") and lengths is not None and _lengths(values) is not None:
         values = values.rechunk({0: lengths})
-    found = parts_of(values, name)
+    found = parts_of(cast("Collection", values), name)
     if len(found) != len(parts):
         raise ValueError(
             f"{name} has {len(found)} chunks, X has {len(parts)}: they must be cut alike."
@@ -94,7 +118,7 @@ def aligned_parts(values: Any, X: Any, parts: Sequence[Any], name: str) -> list[
     return found
 
 
-def _lengths(x: Any) -> tuple[int, ...] | None:
+def _lengths(x: object) -> tuple[int, ...] | None:
     """Rows of each chunk, if they are known."""
     chunks = getattr(x, "chunks", None)
     if chunks is None or any(np.isnan(size) for size in chunks[0]):
@@ -102,7 +126,7 @@ def _lengths(x: Any) -> tuple[int, ...] | None:
     return tuple(int(size) for size in chunks[0])
 
 
-def to_rows(part: Any) -> np.ndarray:
+def to_rows(part: Part) -> np.ndarray:
     """A chunk as a NumPy array, on the worker."""
     if hasattr(part, "iloc") and part.ndim == 2:
         part = frame_values(part)
@@ -135,7 +159,7 @@ class Chunk:
         return np.flatnonzero(self.frequency > 0)
 
 
-def run(step: Pass, chunk: Chunk, budget: Budget) -> Any:
+def run(step: Pass[State], chunk: Chunk, budget: Budget) -> State:
     """One pass over one chunk, in blocks."""
     state = step.begin()
     kept = chunk.kept
@@ -147,7 +171,7 @@ def run(step: Pass, chunk: Chunk, budget: Budget) -> Any:
     return state
 
 
-def merge(step: Pass, states: Sequence[Any]) -> Any:
+def merge(step: Pass[State], states: Sequence[State]) -> State:
     return reduce(step.merge, states)
 
 
@@ -159,7 +183,7 @@ class DaskRows:
     whether there are rows of weight 0.
     """
 
-    chunks: Sequence[Any]
+    chunks: Sequence[Delayed[Chunk]]
     lengths: np.ndarray
     d: int
     k: int
@@ -177,7 +201,7 @@ class DaskRows:
     def keep_bytes(self) -> float:
         return 0.0
 
-    def sweep(self, step: Pass) -> Any:
+    def sweep(self, step: Pass[State]) -> State:
         """Run a pass: the client gets the sum over all chunks only."""
         shared = constant(step)
         call, join = task(run), task(merge)
@@ -207,19 +231,22 @@ class DaskRows:
             scatter=0.5 * (scatter + scatter.T),
         )
 
-    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def each(self, function: Callable[..., T], *arguments: object) -> list[Delayed[T]]:
         """A column of what a function of the chunk, and of these arguments, returns."""
         return kept_by_workers(self._tasks(function, arguments))
 
     def columns(
-        self, count: int, function: Callable[..., Sequence[Any]], *arguments: Any
-    ) -> list[Sequence[Any]]:
+        self, count: int, function: Callable[..., Sequence[T]], *arguments: object
+    ) -> list[Sequence[Delayed[T]]]:
         """Several columns, from a function that returns a piece of each."""
-        results, pick, n = self._tasks(function, arguments), task(getitem), len(self.chunks)
+        results, n = self._tasks(function, arguments), len(self.chunks)
+        pick: Callable[..., Delayed[T]] = task(getitem)
         kept = kept_by_workers([pick(part, i) for i in range(count) for part in results])
         return [kept[i * n : (i + 1) * n] for i in range(count)]
 
-    def _tasks(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+    def _tasks(
+        self, function: Callable[..., T], arguments: tuple[object, ...]
+    ) -> list[Delayed[T]]:
         call, shared = task(_on_chunk), constant((function, arguments))
         return [call(shared, chunk) for chunk in self.chunks]
 
@@ -237,7 +264,9 @@ class DaskRows:
         order = np.argsort(np.concatenate([np.flatnonzero(number == i) for i in wanted]))
         return Sample(*(np.concatenate(columns)[order] for columns in zip(*parts, strict=True)))
 
-    def in_order(self, column: Sequence[Any], plain: Callable[[Any], Array], width: int) -> Any:
+    def in_order(
+        self, column: Sequence[Delayed[Array]], plain: Callable[[Array], Array], width: int
+    ) -> da.Array:
         """A Dask array of what the workers keep."""
         import dask.array as da
 
@@ -251,32 +280,34 @@ class DaskRows:
         )
 
 
-def _on_chunk(shared: tuple[Callable[..., Any], tuple[Any, ...]], chunk: Chunk) -> Any:
+def _on_chunk(shared: tuple[Callable[..., T], tuple[object, ...]], chunk: Chunk) -> T:
     function, arguments = shared
     return function(chunk, *arguments)
 
 
 @dataclass(frozen=True)
-class DaskParts:
+class DaskParts(Generic[Kept]):
     """Parts that the workers keep: a column is a list of arrays that they keep, too.
 
     ``load`` makes of a part what the terms of sums are asked of.
     """
 
-    parts: Sequence[Any]
-    load: Callable[[Any], Any]
+    parts: Sequence[Delayed[Kept]]
+    load: Callable[[Kept], object]
 
     def total(
-        self, terms: Callable[..., tuple[Any, ...]], columns: Sequence[Any], *arguments: Any
-    ) -> tuple[Any, ...]:
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Column], *arguments: object
+    ) -> tuple[Array, ...]:
         return tree(task(add_up), self._tasks(terms, columns, arguments))
 
-    def each(self, terms: Callable[..., Any], columns: Sequence[Any], *arguments: Any) -> list[Any]:
+    def each(
+        self, terms: Callable[..., T], columns: Sequence[Column], *arguments: object
+    ) -> list[Delayed[T]]:
         return kept_by_workers(self._tasks(terms, columns, arguments))
 
     def _tasks(
-        self, terms: Callable[..., Any], columns: Sequence[Any], arguments: tuple[Any, ...]
-    ) -> list[Any]:
+        self, terms: Callable[..., T], columns: Sequence[Column], arguments: tuple[object, ...]
+    ) -> list[Delayed[T]]:
         call, shared = task(_terms), constant((self.load, terms, arguments))
         return [
             call(shared, part, [column[i] for column in columns])
@@ -284,7 +315,11 @@ class DaskParts:
         ]
 
 
-def _terms(shared: tuple[Any, ...], part: Any, pieces: list[Any]) -> Any:
+def _terms(
+    shared: tuple[Callable[[Kept], object], Callable[..., T], tuple[object, ...]],
+    part: Kept,
+    pieces: list[Array],
+) -> T:
     load, terms, arguments = shared
     return terms(load(part), pieces, *arguments)
 
@@ -325,7 +360,7 @@ def _scatter(part: Residuals, pieces: Sequence[Array]) -> tuple[Array]:
     return (part.scatter,)
 
 
-def _with_absent(inside: np.ndarray, chunk: Chunk, plain: Callable[[Any], Array]) -> np.ndarray:
+def _with_absent(inside: np.ndarray, chunk: Chunk, plain: Callable[[Array], Array]) -> np.ndarray:
     """Values of the rows of positive weight between those of the others."""
     absent = np.flatnonzero(chunk.frequency == 0)
     if not len(absent):
@@ -347,17 +382,17 @@ class Look:
     """What the targets of some chunks hold: rows of each chunk, and copies of each class."""
 
     lengths: dict[int, int]
-    copies: dict[Any, float]
+    copies: dict[Label, float]
     outputs: int | None
     positive: int
 
 
-def _look(y: Any, weight: Any, number: int, classifier: bool) -> Look:
+def _look(y: Part, weight: Part | None, number: int, classifier: bool) -> Look:
     y = to_rows(y)
     if len(y) == 0:
         raise ValueError(f"Chunk {number} of y has no rows; drop empty chunks first.")
     w = _weights(weight, len(y), number)
-    copies: dict[Any, float] = {}
+    copies: dict[Label, float] = {}
     if classifier:
         if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != 1):
             raise ValueError(f"y should be a 1d array; chunk {number} has shape {y.shape}.")
@@ -376,7 +411,7 @@ def _look(y: Any, weight: Any, number: int, classifier: bool) -> Look:
     return Look({number: len(y)}, copies, outputs, int(np.count_nonzero(w > 0)))
 
 
-def _weights(weight: Any, n: int, number: int) -> np.ndarray:
+def _weights(weight: Part | None, n: int, number: int) -> np.ndarray:
     if weight is None:
         return np.ones(n)
     w = np.asarray(to_rows(weight), dtype=np.float64)
@@ -393,7 +428,7 @@ def _weights(weight: Any, n: int, number: int) -> np.ndarray:
 
 def _join(group: list[Look]) -> Look:
     lengths: dict[int, int] = {}
-    copies: dict[Any, float] = {}
+    copies: dict[Label, float] = {}
     for look in group:
         lengths |= look.lengths
         for label, count in look.copies.items():
@@ -403,7 +438,12 @@ def _join(group: list[Look]) -> Look:
 
 
 def _chunk(
-    x: Any, y: Any, weight: Any, number: int, classes: Labels | None, shape: tuple[int, Any]
+    x: Part,
+    y: Part,
+    weight: Part | None,
+    number: int,
+    classes: Labels | None,
+    shape: tuple[int, np.dtype | None],
 ) -> Chunk:
     """Put the parts of a chunk together, on a worker; say which one is not what it should be."""
     X, labels = to_rows(x), to_rows(y)
@@ -431,22 +471,22 @@ def _chunk(
 
 
 def open_dask(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
+    X: Collection,
+    y: Collection | ArrayLike,
+    sample_weight: Collection | ArrayLike | None,
     *,
     basis: Basis,
-    max_memory: Any,
+    max_memory: MemoryLimit,
     estimator: str,
     classifier: bool,
-    class_weight: Any,
+    class_weight: ClassWeight,
 ) -> DaskRows:
     """Look at the targets of all chunks, and plan; nothing of X is read but its shape."""
     if X.ndim != 2:
         raise ValueError(f"X should be a 2d collection; got {X.ndim} dimension(s).")
     parts = parts_of(X, "X")
     targets = aligned_parts(y, X, parts, "y")
-    weights = [None] * len(parts)
+    weights: Sequence[Delayed[Part] | None] = [None] * len(parts)
     if sample_weight is not None:
         weights = aligned_parts(sample_weight, X, parts, "sample_weight")
     call = task(_look)
@@ -510,27 +550,27 @@ def place(index: int) -> str:
     return f"row {index % _PLACE} of chunk {index // _PLACE}"
 
 
-def tree(merge_group: Callable[[list[Any]], Any], states: list[Any]) -> Any:
+def tree(merge_group: Callable[[list[Delayed[T]]], Delayed[T]], states: list[Delayed[T]]) -> T:
     """Merge delayed states by a tree of tasks, and compute what is left."""
     while len(states) > 1:
         states = [merge_group(states[i : i + _FAN_IN]) for i in range(0, len(states), _FAN_IN)]
     return compute(states[0])
 
 
-def compute(task: Any) -> Any:
+def compute(task: Delayed[T]) -> T:
     with warnings.catch_warnings():
         # The decomposition is part of the graph on purpose: a scattered one could get lost.
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         return task.compute()
 
 
-def compute_all(*tasks: Any) -> tuple[Any, ...]:
+def compute_all(*tasks: Delayed[T]) -> tuple[T, ...]:
     from dask.base import compute
 
     return compute(*tasks)
 
 
-def kept_by_workers(tasks: list[Any]) -> list[Any]:
+def kept_by_workers(tasks: list[Delayed[T]]) -> list[Delayed[T]]:
     """Have the workers compute these and keep them."""
     from dask.base import persist
 
@@ -539,7 +579,7 @@ def kept_by_workers(tasks: list[Any]) -> list[Any]:
         return list(persist(*tasks))
 
 
-def lazily(model: Any, method: str, X: Any) -> Any:
+def lazily(model: object, method: str, X: Collection) -> da.Array:
     """A method of a fitted model on every chunk of X, when it is asked for; a Dask array."""
     import dask.array as da
 
@@ -563,7 +603,7 @@ def lazily(model: Any, method: str, X: Any) -> Any:
     return da.concatenate(arrays, axis=0)
 
 
-def _call(model: Any, method: str, part: Any, like: np.ndarray) -> np.ndarray:
+def _call(model: object, method: str, part: Part, like: np.ndarray) -> np.ndarray:
     if len(part) == 0:
         return like[:0]
     return getattr(model, method)(part)
