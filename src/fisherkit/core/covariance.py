@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.kernels import Kernel
 from fisherkit.stored import stored
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel as KernelOfSklearn
 
 LOG_BOUND = 14.0
 _OBJECT_BOUND = 50.0  # of log rho of a kernel object, which may have any scale
@@ -144,7 +147,7 @@ class KernelObject:
     The methods are those of `Parametric`; only a symmetric block can pull.
     """
 
-    kernel: Any
+    kernel: KernelOfSklearn
 
     @property
     def bounds(self) -> np.ndarray:
@@ -162,7 +165,7 @@ class KernelObject:
     def diagonal(self, theta: np.ndarray, X: Array) -> Array:
         return np.exp(theta[0]) * self._at(theta).diag(X)
 
-    def _at(self, theta: np.ndarray) -> Any:
+    def _at(self, theta: np.ndarray) -> KernelOfSklearn:
         return self.kernel.clone_with_theta(theta[1:])
 
 

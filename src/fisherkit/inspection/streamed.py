@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fisherkit.core import Array, Residuals, Weights, arrays, membership
+from fisherkit.core import Array, Kernel, Residuals, Weights, arrays, membership
 from fisherkit.estimators import KernelFisherClassifier, inside, validation
 from fisherkit.inspection.left_out import LeftOutPath, calibrated_logits, left_out_logits
 from fisherkit.interfaces import Container
@@ -48,6 +48,7 @@ def streamed_path(
     part = LocalRows(read_rows(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
     shown, expansion = arrays.take_rows(indicator, place), inside(model).expansion
     ones = arrays.namespace(Y).ones_like(expansion.coef[:, 0])
+    assert isinstance(expansion.kernel, Kernel)
     centres = Centres.of(expansion.kernel, expansion.centres, ones, model.penalty)
     bias = validation.bias(model.bias)
     form, relative = form_of_rows(everything, centres, part.block(slice(0, part.n)), bias)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -78,7 +77,9 @@ class BlockRows:
         """The centres that the user has named."""
         return None if basis.rows is None else self.rows.sample_of(basis.rows)
 
-    def in_order(self, column: Sequence[Any], plain: Callable[[Any], Array], width: int) -> Array:
+    def in_order(
+        self, column: Sequence[Array], plain: Callable[[Array], Array], width: int
+    ) -> Array:
         inside = arrays.namespace(column[0]).concat(list(column), axis=0)
         X, n = self.rows.X, self.rows.n
         if len(self.kept) == n:
@@ -102,7 +103,7 @@ def interleave(inside: Array, outside: Array, kept: np.ndarray) -> Array:
 
 def fit_blocks(spec: Spec, plan: Plan, rows: LocalRows, named: Sample | None) -> Fit:
     """The fit by passes over rows on this machine; ``named`` are the centres if they are given."""
-    shift: Any = 0.0
+    shift: Array | float = 0.0
     if spec.rule is None:  # sums over targets far from zero would lose what these differ by
         shift = spec.bias.mean(rows.Y, Weights(rows.frequency, rows.cost))
         rows = replace(rows, Y=rows.Y - shift)

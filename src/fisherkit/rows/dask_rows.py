@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from fisherkit.core import Array, Labels, Residuals, Weights, arrays
-from fisherkit.interfaces import ClassWeight, Container, MemoryLimit
+from fisherkit.interfaces import ClassWeight, MemoryLimit
 from fisherkit.rows.blocks import fit_large, interleave
 from fisherkit.rows.checks import (
     class_costs,
@@ -244,9 +244,7 @@ class DaskRows:
         kept = kept_by_workers([pick(part, i) for i in range(count) for part in results])
         return [kept[i * n : (i + 1) * n] for i in range(count)]
 
-    def _tasks(
-        self, function: Callable[..., T], arguments: tuple[object, ...]
-    ) -> list[Delayed[T]]:
+    def _tasks(self, function: Callable[..., T], arguments: tuple[object, ...]) -> list[Delayed[T]]:
         call, shared = task(_on_chunk), constant((function, arguments))
         return [call(shared, chunk) for chunk in self.chunks]
 
