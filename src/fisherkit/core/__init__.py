@@ -34,7 +34,7 @@ from fisherkit.core.decompose import (
     RankError,
     SharedDecomposer,
 )
-from fisherkit.core.forward import select_terms
+from fisherkit.core.forward import ForwardPath, select_terms
 from fisherkit.core.kernels import (
     KERNELS,
     LARGEST,

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from fisherkit.core import FittedKernel, Parametric, arrays
+from fisherkit.core import Array, FittedKernel, Parametric, arrays
 from fisherkit.estimators.base import standardisation
 from fisherkit.rows import Fit, MemoryRows, RowSource, Spec, Task, fitted
 from fisherkit.tuning import CRITERIA, relevance
+
+Widths = relevance.Widths
 
 
 @dataclass(frozen=True)
 class FeatureFit(Fit):
     """A fit whose kernel has a width for each feature: gamma and relevance (d,), how learned."""
 
-    gamma: Any = None
-    relevance: Any = None
-    widths: Any = None
+    gamma: Array | None = None
+    relevance: Array | None = None
+    widths: Widths | None = None
 
 
 def fit(rows: RowSource, spec: Spec) -> FeatureFit:
@@ -97,7 +99,7 @@ def _left_out(spec: Spec, task: Task) -> tuple[relevance.LeftOut, np.ndarray]:
     return left_out, index[first]
 
 
-def check(model: Any) -> None:
+def check(model: BaseEstimator) -> None:
     """Refuse parameters that leave nothing, or nothing with a gradient, to learn widths by."""
     needs = {"kernel": "rbf", "gamma": "loo", "regularization": "loo"}
     for name, value in needs.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import ndtr
@@ -44,9 +44,13 @@ from fisherkit.estimators.base import (
 )
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import Reach
+from fisherkit.interfaces import Seed
 from fisherkit.rows import IN_MEMORY, Expansion, require_finite_model, rows_have_numbers
 from fisherkit.stored import stored
 from fisherkit.tuning import Climb, Ending, LocalParts, log, maximise, mention
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 KERNELS = ("rbf", "linear")
 PROBABILITIES = ("loo", "noise_model")
@@ -184,16 +188,16 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
 
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: str | KernelOfSklearn = "rbf",
         *,
         ard: bool = False,
         linear: bool = False,
         evidence: str = "fisher",
         n_restarts: int = 3,
-        hyperprior: Any = "auto",
+        hyperprior: float | str | None = "auto",
         n_inducing: int | None = None,
         probability: str = "loo",
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
@@ -208,7 +212,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.verbose = verbose
 
     @whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters and fit.
 
         Parameters
@@ -225,12 +229,12 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         """
         self._check_parameters()
         rows = opening.in_memory(self, X, y, sample_weight, IN_MEMORY)
-        X, labels, kept = rows.X, rows.labels, rows.kept
+        labels = rows.labels
         assert labels is not None
         self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
-        sample, group = self._sample(X, labels, rng)
-        self._rows_seen, self._training = (kept, group), sample
+        sample, group = self._sample(rows.X, labels, rng)
+        self._rows_seen, self._training = (rows.kept, group), sample
         learned = self._learn(sample, rng)
         decisions = self._fit_scores(sample, learned)
         self._keep(sample, learned)
@@ -393,11 +397,11 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         mention(self, self.status_, set(Ending) - {Ending.CONVERGED})
         self.kernel_: Any = None
         self.length_scale_: Any = None
-        self.relevance_: Any = None
+        self.relevance_: Array | None = None
         noise = self._posterior.ratio / self._posterior.beta
         self.amplitude_ = noise * math.exp(theta[0])
         if isinstance(covariance, KernelObject):
-            self.kernel_ = self.kernel.clone_with_theta(theta[1:])
+            self.kernel_ = covariance.kernel.clone_with_theta(theta[1:])
             return
         w = covariance.weights(theta, sample.X.shape[1])
         if not covariance.rbf:
@@ -481,7 +485,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         mu = learning.noise(K_nm, sample.weights) if K_mm is None else 1.0
         return Reach.of(form, sample.codes, mu, K_nm), self._expansion.centres
 
-    def latent(self, X: Any, return_std: bool = False) -> Any:
+    def latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """The discriminant relative to the midpoint of the class centres, and its error bars.
 
         Parameters
@@ -499,12 +503,12 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         """
         check_is_fitted(self)
         self._check_namespace(X, "latent")
-        X = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
-        mean, variance = self._latent(arrays.widen(X), with_variance=return_std)
-        mean = arrays.narrowed(mean[:, 0] if mean.shape[1] == 1 else mean, X.dtype)
+        rows = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
+        mean, variance = self._latent(arrays.widen(rows), with_variance=return_std)
+        mean = arrays.narrowed(mean[:, 0] if mean.shape[1] == 1 else mean, rows.dtype)
         if variance is None:
             return mean
-        return mean, arrays.narrowed(variance**0.5, X.dtype)
+        return mean, arrays.narrowed(variance**0.5, rows.dtype)
 
     def _latent(self, X: Array, *, with_variance: bool) -> tuple[Array, Array | None]:
         """Posterior mean (n, c-1) and variance (n,), in row blocks."""
@@ -525,11 +529,11 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             rows_have_numbers(variance[:, None], "error bar")
         return mean, variance
 
-    def _decisions(self, X: Any, method: str) -> tuple[Array, Any]:
+    def _decisions(self, X: ArrayLike, method: str) -> tuple[Array, np.dtype]:
         check_is_fitted(self)
         if not self._noise_model:
             return super()._decisions(X, method)
         self._check_namespace(X, method)
-        X = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
-        mean, variance = self._latent(arrays.widen(X), with_variance=True)
-        return self._posterior.log_odds(mean, variance), X.dtype
+        rows = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
+        mean, variance = self._latent(arrays.widen(rows), with_variance=True)
+        return self._posterior.log_odds(mean, variance), rows.dtype

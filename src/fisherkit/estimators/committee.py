@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from fisherkit.committee import COMBINE, Asked, CommitteeFit, Status, fit, table
-from fisherkit.core import (
-    KERNELS,
-    Kernel,
-    arrays,
-    width_of_moments,
-    width_step,
-)
+from fisherkit.core import KERNELS, Array, Kernel, arrays, width_of_moments, width_step
 from fisherkit.estimators import validation
 from fisherkit.estimators.base import PENALTIES, KernelModel, whole
 from fisherkit.estimators.decisions import DecisionMixin
+from fisherkit.interfaces import ClassWeight, KernelName, MemoryLimit, Seed
 from fisherkit.rows import RowSource, require_finite_model
 from fisherkit.stored import stored
 from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
@@ -156,21 +154,21 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernels: Any = ("rbf", "laplacian"),
+        kernels: Sequence[KernelName] = ("rbf", "laplacian"),
         *,
         n_widths: int = 7,
-        gammas: Any = None,
+        gammas: Sequence[ArrayLike] | None = None,
         combine: str = "average",
         min_weight: float = 1e-4,
         degree: float = 3,
         coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
+        kernel_params: dict[str, object] | None = None,
         penalty: str = "rkhs",
-        basis: Any = "auto",
+        basis: str | ArrayLike = "auto",
         n_components: int | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        max_memory: Any = None,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        max_memory: MemoryLimit = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.kernels = kernels
@@ -198,11 +196,11 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         return self._record.members
 
     @property
-    def dual_coef_(self) -> dict[tuple[str, float | None], Any]:
+    def dual_coef_(self) -> dict[tuple[str, float | None], Array]:
         return self._dual_coef
 
     @whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Price every member, weigh them, and add them up.
 
         Parameters

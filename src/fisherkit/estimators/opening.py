@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from fisherkit.core import Array, Labels, Weights, arrays
 from fisherkit.estimators import validation
-from fisherkit.interfaces import ClassWeight, Container, Frame
+from fisherkit.interfaces import ClassWeight, Container, Frame, MemoryLimit
 from fisherkit.rows import (
+    Basis,
     BlockRows,
     Budget,
     Collection,
@@ -35,11 +36,22 @@ from fisherkit.rows import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from fisherkit.estimators.base import KernelModel
+
+class Model(Protocol):
+    """What is asked of an estimator whose rows are opened."""
+
+    max_memory: MemoryLimit
+
+    @property
+    def _pairwise(self) -> bool: ...
+
+    def _basis(self) -> Basis: ...
+
+    def _needs_every_row(self) -> str | None: ...
 
 
 def in_memory(
-    model: KernelModel,
+    model: Model,
     X: ArrayLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None,
@@ -86,7 +98,7 @@ def in_memory(
 
 
 def in_blocks(
-    model: KernelModel,
+    model: Model,
     X: Container,
     y: ArrayLike,
     sample_weight: ArrayLike | None,
@@ -109,7 +121,7 @@ def in_blocks(
 
 
 def on_dask(
-    model: KernelModel,
+    model: Model,
     X: Collection,
     y: Collection | ArrayLike,
     sample_weight: Collection | ArrayLike | None,
@@ -134,7 +146,7 @@ def on_dask(
 
 
 def _targets(
-    model: KernelModel, y: Array, frequency: Array, class_weight: ClassWeight
+    model: Model, y: Array, frequency: Array, class_weight: ClassWeight
 ) -> tuple[Array, Labels | None, Weights]:
     """Targets Y (n, k) of rows of positive weight, their labels if they have any, and weights."""
     xp = arrays.namespace(frequency)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 
-from fisherkit.core import Gram, forward, reference_width, width_step
+from fisherkit.core import Array, Gram, forward, reference_width, width_step
 from fisherkit.estimators import opening, validation
 from fisherkit.estimators.base import (
     THRESHOLDS,
@@ -20,6 +19,7 @@ from fisherkit.estimators.base import (
     whole,
 )
 from fisherkit.estimators.decisions import DecisionMixin
+from fisherkit.interfaces import ClassWeight, CrossValidation, KernelName, Seed
 from fisherkit.rows import (
     IN_MEMORY,
     Expansion,
@@ -29,6 +29,10 @@ from fisherkit.rows import (
 )
 from fisherkit.sparse import Choice, Family, ForwardLearner, LqLearner, Sample, crossfit
 from fisherkit.stored import stored
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.utils import Tags
 
 SELECT = ("error", "sparsest")
 BASES = ("auto", "random", "pivoted")
@@ -45,20 +49,26 @@ class ExpansionMixin(ClassifierMixin):
 
     _gamma_rules: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.array_api_support = False
         return tags
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Sample, Any]:
+    def _sample(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+    ) -> tuple[Sample, Array]:
         """Validated, merged rows with their folds, and what `_keep` needs of the rest."""
         validation.one_of("select", self.select, SELECT)
         validation.one_of("threshold", self.threshold, THRESHOLDS)
         source = opening.in_memory(self, X, y, sample_weight, IN_MEMORY, self.class_weight)
-        X, kept, n_rows, labels = source.X, source.kept, source.n, source.labels
+        kept, n_rows, labels = source.kept, source.n, source.labels
         assert labels is not None
-        y, frequency = labels.values, labels.weights.frequency
-        gram = Gram(X, self._kernel(), source.rounding)
+        frequency = labels.weights.frequency
+        gram = Gram(source.X, self._kernel(), source.rounding)
         merged_gram, merged, first, group = crossfit.merge(gram, labels)
         cv = self.cv
         if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool) and cv >= 2:
@@ -70,7 +80,9 @@ class ExpansionMixin(ClassifierMixin):
             order, copies = np.argsort(group, kind="stable"), np.bincount(group)
             tests = np.split(kept[order], np.cumsum(copies)[:-1])
         else:
-            pairs = validation.fold_pairs(cv, X, y, groups, kept, n_rows, classifier=True)
+            pairs = validation.fold_pairs(
+                cv, source.X, labels.values, groups, kept, n_rows, classifier=True
+            )
             folds = crossfit.merged_folds(pairs, group, frequency)
             tests = [kept[test] for _, test in pairs]
         merged_row = np.full(n_rows, -1)
@@ -140,7 +152,7 @@ class ExpansionMixin(ClassifierMixin):
     def _keep(
         self,
         sample: Sample,
-        classes: Any,
+        classes: Array,
         choice: Choice,
         family: Family,
         member: int,
@@ -273,22 +285,22 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: KernelName = "rbf",
         *,
         q: float = 1.0,
         rho: float | str = "cv",
         gamma: float | str = "cv",
         degree: float = 3,
         coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        cv: Any = 5,
+        kernel_params: dict[str, object] | None = None,
+        cv: CrossValidation = 5,
         penalize_bias: bool = False,
         select: str = "error",
         threshold: str = "prior",
-        basis: Any = "auto",
+        basis: str | ArrayLike = "auto",
         n_candidates: int | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
@@ -309,7 +321,14 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.verbose = verbose
 
     @whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Choose rho and the kernel width by cross-validation, and fit.
 
         Parameters
@@ -431,23 +450,23 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: KernelName = "rbf",
         *,
         criterion: str = "loo_error",
         gamma: float | str = "cv",
         degree: float = 3,
         coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        cv: Any = 5,
+        kernel_params: dict[str, object] | None = None,
+        cv: CrossValidation = 5,
         max_terms: int | None = None,
         patience: int = 5,
         evidence: bool = False,
         select: str = "error",
         threshold: str = "prior",
-        basis: Any = "auto",
+        basis: str | ArrayLike = "auto",
         n_candidates: int | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
@@ -469,7 +488,14 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.verbose = verbose
 
     @whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Choose the kernel width by cross-validation, and select terms.
 
         Parameters
@@ -502,7 +528,8 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self._keep(sample, classes, choice, family, member, candidates)
         fields = ["gamma", "n_terms", "cv_error", "cv_se", "stopped"]
         self.path_ = repack_fields(choice.path[fields])
-        run = family.record
+        run = family.growth
+        assert run is not None
         self.growth_ = np.empty(len(run.order) + 1, dtype=GROWTH_DTYPE)
         self.growth_["row"] = np.append(-1, sample.rows[candidates[run.order]])
         self.growth_["conditional_loo_error"] = run.loo_error

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
 from fisherkit.estimators import opening
+from fisherkit.interfaces import Container
 from fisherkit.rows import Blend, Expansion, LocalRows, Plan, Task
 from fisherkit.tuning import Decision
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,11 @@ class Inside:
         """Fits of all mu at the width of the fit."""
         return self.estimator._path()
 
-    def task(self, X: Any, y: Any) -> Task:
+    def task(self, X: ArrayLike, y: ArrayLike) -> Task:
         """A fit to X and y that has not happened yet."""
         return self.estimator._task(X, y)
 
-    def blocks(self, X: Any, y: Any) -> tuple[LocalRows, Rule]:
+    def blocks(self, X: Container, y: ArrayLike) -> tuple[LocalRows, Rule]:
         """The rows of a fit in blocks, without sample weights, and its rule."""
         model = self.estimator
         plan = Plan(True, "given", None, "")
@@ -84,6 +88,6 @@ class Inside:
         return arrays.to_numpy(self.estimator._decision.coordinates(scores))
 
 
-def inside(estimator: Any) -> Inside:
+def inside(estimator: BaseEstimator) -> Inside:
     """The inside of a (fitted) estimator."""
     return Inside(estimator)

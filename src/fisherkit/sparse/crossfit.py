@@ -15,12 +15,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from fisherkit.core import (
     Distinct,
+    ForwardPath,
     Gram,
     Labels,
     Meter,
@@ -47,8 +48,8 @@ class Family:
         Number of centres of each model.
     stop : int or None
         The model that the learner itself prefers, if it does.
-    record : object
-        What the learner noted on its way.
+    growth : ForwardPath or None
+        The forward selection that the models are steps of.
     """
 
     terms: np.ndarray
@@ -56,7 +57,7 @@ class Family:
     intercept: np.ndarray
     sizes: np.ndarray
     stop: int | None = None
-    record: Any = None
+    growth: ForwardPath | None = None
 
     def decisions(self, P: np.ndarray) -> np.ndarray:
         """Decisions (M, m, k) from kernel values P (L, m) of all candidates; one product."""
@@ -77,7 +78,7 @@ class Family:
         cls,
         models: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
         stop: int | None = None,
-        record: Any = None,
+        growth: ForwardPath | None = None,
     ) -> Family:
         """From (terms (s,), coef (s, k), intercept (k,)) of each model."""
         terms = np.unique(np.concatenate([model[0] for model in models]).astype(np.int64))
@@ -88,7 +89,7 @@ class Family:
         # Without terms the intercept decides alone: rounding must not break a tie of classes.
         intercept = np.array([b if len(own) else np.round(b, 12) for own, _, b in models])
         sizes = np.array([len(model[0]) for model in models])
-        return cls(terms, coef, intercept, sizes, stop, record)
+        return cls(terms, coef, intercept, sizes, stop, growth)
 
 
 class Learner(Protocol):

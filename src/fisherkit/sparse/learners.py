@@ -125,4 +125,4 @@ class ForwardLearner:
             coef, intercept = own.coefficients(size)
             models.append((own.order[:size], coef, intercept - threshold))
         stop = None if self.criterion == "err" else path.best
-        return Family.of(models, stop, record=path)
+        return Family.of(models, stop, growth=path)

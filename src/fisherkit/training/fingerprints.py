@@ -8,16 +8,14 @@ there. A file has a salt of its own, so that fingerprints of two files cannot be
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fisherkit.columns import number_mask, row_parts
-from fisherkit.models import ModelFileError
+from fisherkit.models import Metadata, ModelFileError
 
 MOST = 1_000_000  # fingerprints that a file keeps: the smallest, a fair sample of all rows
 
@@ -50,7 +48,7 @@ class TrainingRows:
         return cls(salt=salt, prints=kept, count=len(X), whole=whole)
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any] | None) -> TrainingRows | None:
+    def read(cls, entry: Metadata | None) -> TrainingRows | None:
         """From what `entry` wrote into a model file; ``None`` where there is nothing.
 
         Raises

@@ -191,7 +191,7 @@ def _selection_facts(model: KernelFisherClassifier) -> list[Fact]:
 
 def _committee(model: FisherCommitteeClassifier) -> Chosen:
     return {
-        "kernels": list(model.kernels),
+        "kernels": list(map(str, model.kernels)),
         "members": len(model.members_),
         "effective_members": float(model.effective_members_),
         "status": model.status_.value,
