@@ -58,16 +58,16 @@ class Record:
         return cls(task=task, **fields)
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """The record in words that suit JSON."""
         return {**vars(self), "task": vars(self.task)}
 
 
-def _measured(value: Any) -> bool:
+def _measured(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def _is_result(value: Any) -> bool:
+def _is_result(value: object) -> bool:
     """Whether a task yields such a value; see `fisherkit.reproduction.tasks.Result`."""
     if isinstance(value, dict):
         return all(_measured(part) or isinstance(part, str) for part in value.values())

@@ -1,7 +1,9 @@
 """Figures of Saadi et al. (2007) and of Cawley and Talbot (2003)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +28,9 @@ from fisherkit.reproduction.loo_studies import ROUNDING, torus_classifier
 from fisherkit.reproduction.tasks import Result, Task
 from fisherkit.reproduction.trials import by_setting, options, values
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
 COMPRESSIONS = (1, 2, 4, 10)
 SURFACE_ROWS = 256
 _ROUTES = {
@@ -36,7 +41,7 @@ _ROUTES = {
 }
 
 
-def sigmoid(results: Mapping[Task, Result]) -> Any:
+def sigmoid(results: Mapping[Task, Result]) -> Drawing:
     """Logistic functions that approach the step."""
     figure, ((ax,),) = canvas(height=3.6)
     x = np.linspace(-3, 3, 601)
@@ -49,7 +54,7 @@ def sigmoid(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def surface(results: Mapping[Task, Result]) -> Any:
+def surface(results: Mapping[Task, Result]) -> Drawing:
     """The output of the tuned classifier over the plane, trial 0."""
     from matplotlib.colors import Normalize
 
@@ -71,7 +76,7 @@ def surface(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def run_time(results: Mapping[Task, Result]) -> Any:
+def run_time(results: Mapping[Task, Result]) -> Drawing:
     """Total time (solid) and time of the search over mu alone (dashed) against n."""
     figure, ((ax,),) = canvas(height=5.0)
     found = by_setting(results, "mu-search")
@@ -100,7 +105,7 @@ def run_time(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def leave_one_out_time(results: Mapping[Task, Result]) -> Any:
+def leave_one_out_time(results: Mapping[Task, Result]) -> Drawing:
     """Time of leave-one-out at one mu against n."""
     figure, ((ax,),) = canvas()
     found = by_setting(results, "leave-one-out")
@@ -128,15 +133,15 @@ def leave_one_out_time(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def canonical_error(results: Mapping[Task, Result]) -> Any:
+def canonical_error(results: Mapping[Task, Result]) -> Drawing:
     return _error(results, "canonical")
 
 
-def closed_error(results: Mapping[Task, Result]) -> Any:
+def closed_error(results: Mapping[Task, Result]) -> Drawing:
     return _error(results, "closed")
 
 
-def _error(results: Mapping[Task, Result], route: str) -> Any:
+def _error(results: Mapping[Task, Result], route: str) -> Drawing:
     """Relative error of a closed form against n, for each mu; and the error with centres kept."""
     figure, ((ax,),) = canvas()
     found = by_setting(results, "leave-one-out")

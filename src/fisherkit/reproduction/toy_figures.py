@@ -1,7 +1,9 @@
 """Figures of Harrison and Pasupa (2010) and of Peña Centeno and Lawrence (2006)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import norm
@@ -29,6 +31,7 @@ from fisherkit.reproduction.toy_studies import (
     PENALTIES,
     STARTS,
     TOYS,
+    Tuned,
     fit_ard,
     fit_from,
     generalisation_error,
@@ -39,11 +42,18 @@ from fisherkit.reproduction.toy_studies import (
 )
 from fisherkit.reproduction.trials import by_setting, numbers, options, values
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from numpy.typing import ArrayLike
+
 POOR_START = 0.1
 _METHODS = {"BFD": (BLUE, "-"), "KFD": (VERMILION, "--"), "LS-SVM": (GREEN, ":")}
 
 
-def priors(results: Mapping[Task, Result]) -> Any:
+def priors(results: Mapping[Task, Result]) -> Drawing:
     """exp(-|w|^q) for q = 2, 1 and 1/2."""
     figure, ((ax,),) = canvas(height=3.6)
     w = np.linspace(-3, 3, 1201)
@@ -56,7 +66,7 @@ def priors(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def penalised_objective(results: Mapping[Task, Result]) -> Any:
+def penalised_objective(results: Mapping[Task, Result]) -> Drawing:
     """The objective with two minima, and the iterates from two starts."""
     x, y = regression_rows(0)
     figure, ((ax,),) = canvas(height=4.0)
@@ -73,7 +83,7 @@ def penalised_objective(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def projected_error(results: Mapping[Task, Result]) -> Any:
+def projected_error(results: Mapping[Task, Result]) -> Drawing:
     """Two projected classes with their overlap, and the error against beta for three d."""
     figure, ((left, right),) = canvas(1, 2, height=3.6)
     f = np.linspace(-4, 4, 401)
@@ -106,7 +116,7 @@ def projected_error(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def toys(results: Mapping[Task, Result]) -> Any:
+def toys(results: Mapping[Task, Result]) -> Drawing:
     """Boundaries of the three classifiers on the toys, trial 0."""
     figure, grid = canvas(2, 2, height=7.2)
     found = by_setting(results, "toy-rbf")
@@ -126,15 +136,15 @@ def toys(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def _again(method: str, result: Result, X: np.ndarray, y: np.ndarray) -> Any:
+def _again(method: str, result: Result, X: np.ndarray, y: np.ndarray) -> Tuned:
     """The classifier of a trial; KFD and LS-SVM with the parameters that it found."""
     if method == "BFD":
         return BayesianFisherClassifier(random_state=0).fit(X, y)
-    found: dict[str, Any] = {"gamma": result["gamma"], "regularization": result["mu"]}
-    return KernelFisherClassifier(penalty=PENALTIES[method], **found).fit(X, y)
+    model = KernelFisherClassifier(penalty=PENALTIES[method])
+    return model.set_params(gamma=result["gamma"], regularization=result["mu"]).fit(X, y)
 
 
-def toys_ard(results: Mapping[Task, Result]) -> Any:
+def toys_ard(results: Mapping[Task, Result]) -> Drawing:
     """Boundaries of BFD with two widths and a linear part, trial 0; log evidence in brackets."""
     figure, grid = canvas(2, 2, height=7.2)
     found = by_setting(results, "toy-ard")
@@ -152,13 +162,13 @@ def toys_ard(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def _latent_lines(ax: Any, X: np.ndarray, latent: Any) -> None:
+def _latent_lines(ax: Axes, X: np.ndarray, latent: Callable[[np.ndarray], ArrayLike]) -> None:
     """The midpoint of the class centres, which lie at -1 and 1, and a quarter to either side."""
     contour(ax, X, latent, [0.0], color=BLUE, style="-", width=2.0)
     contour(ax, X, latent, [-0.25, 0.25], color=BLUE, style=":", width=1.3)
 
 
-def poor_start(results: Mapping[Task, Result]) -> Any:
+def poor_start(results: Mapping[Task, Result]) -> Drawing:
     """The spiral from a poor start, and the evidence reached from every start."""
     figure, ((left, right),) = canvas(1, 2, height=3.9)
     X, y = TOYS["spiral"](random_state=0)
@@ -186,7 +196,7 @@ def poor_start(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def toy_parameters(results: Mapping[Task, Result]) -> Any:
+def toy_parameters(results: Mapping[Task, Result]) -> Drawing:
     """Measured and printed parameters of the four toys."""
     figure, grid = canvas(2, 2, height=5.8, sharex=True, sharey=True)
     found, printed = by_setting(results, "toy-ard"), printed_toys()
@@ -214,7 +224,7 @@ def toy_parameters(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def relevances(results: Mapping[Task, Result]) -> Any:
+def relevances(results: Mapping[Task, Result]) -> Drawing:
     """Weights of the features of ringnorm and splice by both evidences."""
     found = by_setting(results, "relevances")
     sets = list(dict.fromkeys(options(setting)["data"] for setting in found))
@@ -254,15 +264,15 @@ def relevances(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def projections_bayes(results: Mapping[Task, Result]) -> Any:
+def projections_bayes(results: Mapping[Task, Result]) -> Drawing:
     return _projections(results, "BFD")
 
 
-def projections_kernel(results: Mapping[Task, Result]) -> Any:
+def projections_kernel(results: Mapping[Task, Result]) -> Drawing:
     return _projections(results, "KFD")
 
 
-def _projections(results: Mapping[Task, Result], method: str) -> Any:
+def _projections(results: Mapping[Task, Result], method: str) -> Drawing:
     """Histograms of training rows (filled), left-out training rows and test rows (lines)."""
     found = by_setting(results, "projections")
     sets = list(dict.fromkeys(options(setting)["data"] for setting in found))

@@ -9,7 +9,8 @@ that whatever a lost worker has done can be done again.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
@@ -95,8 +96,8 @@ def aligned_parts(
     values: Collection | ArrayLike, X: Collection, parts: Sequence[Delayed[Part]], name: str
 ) -> list[Delayed[Part]]:
     """Chunks of targets or weights, one for each chunk of X."""
+    lengths = _lengths(X)
     if not is_dask(values):
-        lengths = _lengths(X)
         if lengths is None:
             raise ValueError(
                 f"X has chunks of unknown size, so {name} must be a Dask collection with the same "
@@ -107,15 +108,14 @@ def aligned_parts(
             raise ValueError(f"{name} has {len(values)} rows, X has {sum(lengths)}.")
         ends = np.cumsum(lengths)[:-1]
         return [constant(part) for part in np.split(values, ends)]
-    lengths = _lengths(X)
     if hasattr(values, "rechunk") and lengths is not None and _lengths(values) is not None:
         values = values.rechunk({0: lengths})
-    found = parts_of(cast("Collection", values), name)
-    if len(found) != len(parts):
+    aligned = parts_of(cast("Collection", values), name)
+    if len(aligned) != len(parts):
         raise ValueError(
-            f"{name} has {len(found)} chunks, X has {len(parts)}: they must be cut alike."
+            f"{name} has {len(aligned)} chunks, X has {len(parts)}: they must be cut alike."
         )
-    return found
+    return aligned
 
 
 def _lengths(x: object) -> tuple[int, ...] | None:
@@ -250,6 +250,8 @@ class DaskRows:
 
     def named(self, basis: Basis) -> Sample | None:
         """The centres that the user has named."""
+        from dask.base import compute
+
         index = basis.rows
         if index is None:
             return None
@@ -258,7 +260,7 @@ class DaskRows:
         place = index - (ends - self.lengths)[number]
         take = task(_take)
         wanted = np.unique(number)
-        parts = compute_all(*(take(self.chunks[i], place[number == i]) for i in wanted))
+        parts = compute(*(take(self.chunks[i], place[number == i]) for i in wanted))
         order = np.argsort(np.concatenate([np.flatnonzero(number == i) for i in wanted]))
         return Sample(*(np.concatenate(columns)[order] for columns in zip(*parts, strict=True)))
 
@@ -367,12 +369,9 @@ def _with_absent(inside: np.ndarray, chunk: Chunk, plain: Callable[[Array], Arra
 
 
 def _take(chunk: Chunk, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    empty = np.zeros(len(rows))
-    block = chunk.block(rows)
-    return (
-        *(block.X, block.Y, chunk.frequency[rows], chunk.cost[rows], block.index),
-        *(empty, empty, empty),
-    )
+    block, empty = chunk.block(rows), np.zeros(len(rows))
+    weights = block.weights
+    return block.X, block.Y, weights.frequency, weights.cost, block.index, empty, empty, empty
 
 
 @dataclass(frozen=True)
@@ -552,41 +551,35 @@ def tree(merge_group: Callable[[list[Delayed[T]]], Delayed[T]], states: list[Del
     """Merge delayed states by a tree of tasks, and compute what is left."""
     while len(states) > 1:
         states = [merge_group(states[i : i + _FAN_IN]) for i in range(0, len(states), _FAN_IN)]
-    return compute(states[0])
-
-
-def compute(task: Delayed[T]) -> T:
-    with warnings.catch_warnings():
-        # The decomposition is part of the graph on purpose: a scattered one could get lost.
-        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        return task.compute()
-
-
-def compute_all(*tasks: Delayed[T]) -> tuple[T, ...]:
-    from dask.base import compute
-
-    return compute(*tasks)
+    with _large_graphs():
+        return states[0].compute()
 
 
 def kept_by_workers(tasks: list[Delayed[T]]) -> list[Delayed[T]]:
     """Have the workers compute these and keep them."""
     from dask.base import persist
 
+    with _large_graphs():
+        return list(persist(*tasks))
+
+
+@contextmanager
+def _large_graphs() -> Iterator[None]:
+    """The decomposition is part of the graph on purpose: a scattered one could get lost."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        return list(persist(*tasks))
+        yield
 
 
 def lazily(model: object, method: str, X: Collection) -> da.Array:
     """A method of a fitted model on every chunk of X, when it is asked for; a Dask array."""
     import dask.array as da
 
-    columns = list(X.columns) if hasattr(X, "columns") else None
     sample = np.zeros((1, X.shape[1]), dtype=getattr(X, "dtype", np.float64))
-    if columns is not None:
+    if hasattr(X, "columns"):
         import pandas as pd
 
-        sample = pd.DataFrame(sample, columns=columns)
+        sample = pd.DataFrame(sample, columns=list(X.columns))
     like = getattr(model, method)(sample)
     shared = constant(model)
     parts = parts_of(X, "X")
