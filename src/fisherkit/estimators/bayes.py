@@ -13,16 +13,7 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fisherkit.bayes import (
-    EVIDENCE,
-    SIDE,
-    Contrasts,
-    Exact,
-    Posterior,
-    Projected,
-    Sample,
-    learning,
-)
+from fisherkit.bayes import EVIDENCE, SIDE, Contrasts, Exact, Posterior, Projected, Sample, learning
 from fisherkit.core import (
     Array,
     Covariance,
@@ -37,11 +28,7 @@ from fisherkit.core import (
     coding,
 )
 from fisherkit.estimators import opening, validation
-from fisherkit.estimators.base import (
-    KernelModel,
-    standardisation,
-    whole,
-)
+from fisherkit.estimators.base import KernelModel, standardisation, whole
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import Reach
 from fisherkit.interfaces import Seed

@@ -13,20 +13,10 @@ from sklearn.utils import check_random_state
 
 from fisherkit.core import Array, Gram, forward, reference_width, width_step
 from fisherkit.estimators import opening, validation
-from fisherkit.estimators.base import (
-    THRESHOLDS,
-    KernelModel,
-    whole,
-)
+from fisherkit.estimators.base import THRESHOLDS, KernelModel, whole
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.interfaces import ClassWeight, CrossValidation, KernelName, Seed
-from fisherkit.rows import (
-    IN_MEMORY,
-    Expansion,
-    centre_rows,
-    gamma_by_thumb,
-    require_finite_model,
-)
+from fisherkit.rows import IN_MEMORY, Expansion, centre_rows, gamma_by_thumb, require_finite_model
 from fisherkit.sparse import Choice, Family, ForwardLearner, LqLearner, Sample, crossfit
 from fisherkit.stored import stored
 

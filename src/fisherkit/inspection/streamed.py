@@ -9,15 +9,7 @@ from fisherkit.core import Array, Kernel, Residuals, Weights, arrays, membership
 from fisherkit.estimators import KernelFisherClassifier, inside, validation
 from fisherkit.inspection.left_out import LeftOutPath, calibrated_logits, left_out_logits
 from fisherkit.interfaces import Container
-from fisherkit.rows import (
-    Centres,
-    Form,
-    Kept,
-    LocalRows,
-    SecondPass,
-    form_of_rows,
-    read_rows,
-)
+from fisherkit.rows import Centres, Form, Kept, LocalRows, SecondPass, form_of_rows, read_rows
 from fisherkit.tuning import mu_grid
 
 

@@ -42,8 +42,6 @@ from fisherkit.models.checks import Metadata, check_metadata, check_model
 from fisherkit.stored import NAMES, rebuilt, state_of
 from fisherkit.whole_files import written
 
-__all__ = ["ModelFile", "ModelFileError", "VersionWarning", "load", "read_metadata", "save"]
-
 FORMAT = 2
 LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
 TRUSTED = ("numpy.dtype",)  # beside what skops trusts

@@ -14,10 +14,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.discriminant_analysis import (
-    LinearDiscriminantAnalysis,
-    QuadraticDiscriminantAnalysis,
-)
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import log_loss, roc_auc_score
@@ -33,15 +30,7 @@ from fisherkit.estimators import (
 )
 from fisherkit.reproduction.printed import PrintedForwardSelection
 from fisherkit.reproduction.splits import Split, split_of
-from fisherkit.reproduction.tasks import (
-    HONEST,
-    LEAK,
-    TUNING,
-    TUNING_SPLITS,
-    Result,
-    Task,
-    rounded,
-)
+from fisherkit.reproduction.tasks import HONEST, LEAK, TUNING, TUNING_SPLITS, Result, Task, rounded
 
 Chosen = dict[str, float | np.ndarray]  # parameters by name
 SVC_GRID = {"C": 2.0 ** np.arange(-5, 12, 2), "gamma": 2.0 ** np.arange(-9, 2, 2)}

@@ -9,15 +9,7 @@ from fisherkit.rows.checks import (
     squarable,
     target_range,
 )
-from fisherkit.rows.dask_rows import (
-    Chunk,
-    Collection,
-    DaskParts,
-    DaskRows,
-    lazily,
-    open_dask,
-    run,
-)
+from fisherkit.rows.dask_rows import Chunk, Collection, DaskParts, DaskRows, lazily, open_dask, run
 from fisherkit.rows.expansion import (
     Blend,
     Expansion,
@@ -29,14 +21,7 @@ from fisherkit.rows.fits import Basis, Fit, RowSource, Spec, Task
 from fisherkit.rows.memory import MemoryRows, fitted, gamma_by_thumb
 from fisherkit.rows.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows.passes import Kept, SecondPass, form_of_rows, second_pass_numbers
-from fisherkit.rows.planning import (
-    IN_MEMORY,
-    Plan,
-    memory_budget,
-    plan_for,
-    reference_of,
-    refusal,
-)
+from fisherkit.rows.planning import IN_MEMORY, Plan, memory_budget, plan_for, reference_of, refusal
 from fisherkit.rows.sources import (
     Budget,
     BudgetError,

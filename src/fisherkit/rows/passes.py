@@ -24,12 +24,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from fisherkit.core import (
-    Array,
-    Bias,
-    arrays,
-    relative_floor,
-)
+from fisherkit.core import Array, Bias, arrays, relative_floor
 from fisherkit.rows.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows.refined import refined
 from fisherkit.rows.sources import Rows

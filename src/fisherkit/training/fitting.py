@@ -36,8 +36,6 @@ from fisherkit.training.methods import RecipeError
 from fisherkit.training.out_of_core import BUDGET, Prepared, map_data, workspace
 from fisherkit.training.recipes import Options, Recipe, part_of
 
-__all__ = ["doubtful", "example", "read_data", "train"]
-
 HELD_OUT = ("auto", "folds", "split", "none")
 
 _FOLDS = 5

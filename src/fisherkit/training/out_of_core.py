@@ -45,8 +45,6 @@ from fisherkit.tables import TableFile
 from fisherkit.training.intake import Data, Words, data_of, open_labelled, refuse_dates
 from fisherkit.training.label_words import LabelWords
 
-__all__ = ["fit_table"]
-
 BlockClassifier = KernelFisherClassifier | FisherCommitteeClassifier
 
 BUDGET = "128MB"  # of the fit itself, unless asked otherwise

@@ -16,13 +16,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from fisherkit.core import KERNELS, Array, Kernel
 from fisherkit.rows import memory_budget, read_rows
-from fisherkit.training.methods import (
-    Method,
-    Parameters,
-    RecipeError,
-    method_named,
-    names_where,
-)
+from fisherkit.training.methods import Method, Parameters, RecipeError, method_named, names_where
 
 _EXACT_ROWS = 1000
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
