@@ -151,8 +151,8 @@ class KernelObject:
 
     @property
     def bounds(self) -> np.ndarray:
-        own = np.reshape(self.kernel.bounds, (-1, 2))
-        return np.vstack([[-_OBJECT_BOUND, _OBJECT_BOUND], own])
+        bounds = np.reshape(self.kernel.bounds, (-1, 2))
+        return np.vstack([[-_OBJECT_BOUND, _OBJECT_BOUND], bounds])
 
     def block(self, theta: np.ndarray, X: Array, Z: Array, *, jitter: float = 0.0) -> ObjectBlock:
         return ObjectBlock(np.exp(theta[0]) * self._at(theta)(X, Z), None)

@@ -51,10 +51,10 @@ def fit(rows: RowSource, spec: Spec) -> FeatureFit:
         root = arrays.like(np.exp(0.5 * log_w) / math.sqrt(2), raw)
         task = replace(task.on(features * root), gamma=1.0, search_gamma=False)
         tuned = task.tune()
-    found = fitted(replace(task, features=features), tuned)
+    result = fitted(replace(task, features=features), tuned)
     xp = arrays.namespace(raw)
     expansion = replace(
-        found.expansion,
+        result.expansion,
         kernel=replace(kernel, theta=np.append(0.0, log_w)),
         centres=xp.take(features, arrays.indices(tuned.centres, raw), axis=0),
     )
@@ -66,11 +66,11 @@ def fit(rows: RowSource, spec: Spec) -> FeatureFit:
     relevances[used] = np.where(varies, np.exp(log_w), 0.0)
     return FeatureFit(
         expansion=expansion,
-        centres=found.centres,
-        selection=found.selection,
-        left_out=found.left_out,
-        scatter=found.scatter,
-        training=found.training,
+        centres=result.centres,
+        selection=result.selection,
+        left_out=result.left_out,
+        scatter=result.scatter,
+        training=result.training,
         gamma=arrays.like(gamma, raw),
         relevance=arrays.like(relevances, raw),
         widths=widths,

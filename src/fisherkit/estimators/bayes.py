@@ -366,8 +366,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         losers: list[Climb] = []
         if sample.X.shape[0] > 2 * _SCREEN_ROWS and len(starts) > 1:
             part = sample.thinned(_SCREEN_ROWS).evidence(covariance, self.evidence)
-            found = maximise(part, starts, covariance.bounds)
-            starts, losers = [found[0].theta], found[1:]
+            screened = maximise(part, starts, covariance.bounds)
+            starts, losers = [screened[0].theta], screened[1:]
         objective = sample.evidence(covariance, self.evidence)
         climbs = maximise(objective, starts, covariance.bounds) + losers
         return learning.Learned(

@@ -220,9 +220,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self._store(rows, fit(rows, self._asked()))
         return self
 
-    def _store(self, rows: RowSource, found: CommitteeFit) -> None:
+    def _store(self, rows: RowSource, fit: CommitteeFit) -> None:
         """Fitted attributes."""
-        committee, intercept = found.committee, found.committee.intercept
+        committee, intercept = fit.committee, fit.committee.intercept
         names, labels, flat = self._names(), rows.labels, rows.flat
         assert labels is not None
         self.classes_ = labels.classes
@@ -237,11 +237,11 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             require_finite_model(part.coef, intercept)
             key = names[part.family], part.gamma
             self._dual_coef[key] = part.coef[:, 0] if flat else part.coef.T
-            self.basis_indices_[key] = arrays.indices(found.places[part.centres], intercept)
-        self._expansion = found.expansion
-        logits = found.expansion
+            self.basis_indices_[key] = arrays.indices(fit.places[part.centres], intercept)
+        self._expansion = fit.expansion
+        logits = fit.expansion
         self.loo_proba_ = rows.in_order(
-            found.left_out, lambda X: probabilities(logits(X), 1.0), labels.n_classes
+            fit.left_out, lambda X: probabilities(logits(X), 1.0), labels.n_classes
         )
 
     def _check_words(self) -> None:

@@ -91,8 +91,8 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
     At the mu of the fit the logits are those of the fit; at smaller mu they are as accurate as its
     decomposition (exact on the full path and with chosen centres).
     """
-    own = inside(model)
-    task, path = own.training, own.path()
+    view = inside(model)
+    task, path = view.training, view.path()
     assert task is not None
     mus = _compared(model.selection_)
     if len(mus) == 1:
@@ -110,7 +110,7 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
         mu=mus,
         chosen=chosen,
         logits=np.stack(logits, axis=2),
-        coordinates=own.left_out_coordinates(ridge),
+        coordinates=view.left_out_coordinates(ridge),
         ridge=ridge,
     )
 
@@ -127,8 +127,8 @@ def _compared(selection: Selection) -> np.ndarray:
 
 def left_out_coordinates(model: BayesianFisherClassifier) -> np.ndarray:
     """Discriminant coordinates (n, c-1) of the rows of the fit by models fitted without them."""
-    own = inside(model)
-    return own.left_out_coordinates(own.refit())[own.rows[1]]
+    view = inside(model)
+    return view.left_out_coordinates(view.refit())[view.rows[1]]
 
 
 def calibrated_logits(

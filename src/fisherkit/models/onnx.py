@@ -94,7 +94,7 @@ def to_onnx(model: ClassifierMixin) -> ModelProto:
 
 
 def _prefix(columns: Iterable[object]) -> str:
-    """Of the names inside the graph, so that none is that of a column."""
+    """How names inside the graph begin, so that none is that of a column."""
     prefix = "fisherkit/"
     while any(str(column).startswith(prefix) for column in columns):
         prefix += "/"

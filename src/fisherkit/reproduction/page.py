@@ -299,12 +299,12 @@ def _overview(rows: list[Row], errors: list[Row]) -> str:
 
 def _tried(row: Row, errors: list[Row]) -> str:
     """Every method run on a set where a printed figure is ahead, from the best on."""
-    found = {
+    figures = {
         (METHODS[str(r["method"])].title, _PROTOCOLS[str(r["protocol"])]): (r["mean"], r["se"])
         for r in errors
         if r["data"] == row["data"] and r["method"] in METHODS and r["method"] not in CONTROLS
     }
-    ranked = sorted(found.items(), key=lambda entry: float(str(entry[1][0])))
+    ranked = sorted(figures.items(), key=lambda entry: float(str(entry[1][0])))
     texts = [
         f"{title}{f' ({protocol})' if protocol else ''} {_number(mean)} ± {_number(se)}"
         for (title, protocol), (mean, se) in ranked

@@ -96,15 +96,15 @@ def projected_error(results: Mapping[Task, Result]) -> Drawing:
     left.set(xlabel="projection f", ylabel="density", ylim=(0, 0.36))
     left.legend(frameon=False, loc="upper center")
     beta = np.geomspace(0.1, 20, 200)
-    found = by_setting(results, "projected-error")
-    distances = sorted({float(options(setting)["d"]) for setting in found})
+    runs = by_setting(results, "projected-error")
+    distances = sorted({float(options(setting)["d"]) for setting in runs})
     for k, d in enumerate(distances):
         error = [100 * generalisation_error(b, d) for b in beta]
         right.plot(beta, error, color=COLOURS[k], ls=STYLES[k], label=f"d = {d:g}")
-        here = [s for s in found if float(options(s)["d"]) == d]
+        here = [s for s in runs if float(options(s)["d"]) == d]
         right.plot(
             [float(options(s)["beta"]) for s in here],
-            [np.mean(values(found[s], "simulated")) for s in here],
+            [np.mean(values(runs[s], "simulated")) for s in here],
             MARKERS[k],
             color=COLOURS[k],
             mfc="white",
@@ -119,13 +119,13 @@ def projected_error(results: Mapping[Task, Result]) -> Drawing:
 def toys(results: Mapping[Task, Result]) -> Drawing:
     """Boundaries of the three classifiers on the toys, trial 0."""
     figure, grid = canvas(2, 2, height=7.2)
-    found = by_setting(results, "toy-rbf")
+    runs = by_setting(results, "toy-rbf")
     for ax, (toy, draw) in zip(grid.flat, TOYS.items(), strict=True):
         X, y = draw(random_state=0)
         scatter(ax, X, y)
         ax.set_title(toy, fontsize=10)
         for method, (colour, style) in _METHODS.items():
-            trials = found.get(f"toy={toy} method={method}")
+            trials = runs.get(f"toy={toy} method={method}")
             if trials:
                 model = _again(method, trials[0], X, y)
                 contour(ax, X, model.decision_function, [0.0], color=colour, style=style, width=1.8)
@@ -147,12 +147,12 @@ def _again(method: str, result: Result, X: np.ndarray, y: np.ndarray) -> Tuned:
 def toys_ard(results: Mapping[Task, Result]) -> Drawing:
     """Boundaries of BFD with two widths and a linear part, trial 0; log evidence in brackets."""
     figure, grid = canvas(2, 2, height=7.2)
-    found = by_setting(results, "toy-ard")
+    runs = by_setting(results, "toy-ard")
     for ax, (toy, draw) in zip(grid.flat, TOYS.items(), strict=True):
         X, y = draw(random_state=0)
         scatter(ax, X, y)
         ax.set(xlabel="first feature", ylabel="second feature")
-        trials = found.get(f"toy={toy}")
+        trials = runs.get(f"toy={toy}")
         if trials:
             ax.set_title(f"{toy} ({trials[0]['log_evidence']:.1f})", fontsize=10)
             _latent_lines(ax, X, fit_ard(toy, 0).latent)
@@ -175,11 +175,11 @@ def poor_start(results: Mapping[Task, Result]) -> Drawing:
     scatter(left, X, y)
     _latent_lines(left, X, fit_from(POOR_START, 0).latent)
     left.set(xlabel="first feature", ylabel="second feature", aspect="equal")
-    found = by_setting(results, "toy-start")
-    starts = sorted(found, key=lambda setting: float(options(setting)["theta2"]))
+    runs = by_setting(results, "toy-start")
+    starts = sorted(runs, key=lambda setting: float(options(setting)["theta2"]))
     theta = [float(options(s)["theta2"]) for s in starts]
-    evidence = [np.mean(values(found[s], "log_evidence")) for s in starts]
-    error = [np.mean(values(found[s], "test_error")) for s in starts]
+    evidence = [np.mean(values(runs[s], "log_evidence")) for s in starts]
+    error = [np.mean(values(runs[s], "test_error")) for s in starts]
     right.plot(theta, evidence, color=BLUE, marker="o", label="log evidence")
     right.set_xscale("log")
     right.set(xlabel="start $\\theta_2$ = 1 / width$^2$", ylabel="log evidence reached")
@@ -199,14 +199,14 @@ def poor_start(results: Mapping[Task, Result]) -> Drawing:
 def toy_parameters(results: Mapping[Task, Result]) -> Drawing:
     """Measured and printed parameters of the four toys."""
     figure, grid = canvas(2, 2, height=5.8, sharex=True, sharey=True)
-    found, printed = by_setting(results, "toy-ard"), printed_toys()
+    runs, printed = by_setting(results, "toy-ard"), printed_toys()
     places = np.arange(len(PARAMETERS))
     for ax, toy in zip(grid.flat, TOYS, strict=True):
         ax.plot(
             list(printed[toy].values()), places, "D", color=VERMILION, mfc="none", label="printed"
         )
         for place, name in enumerate(PARAMETERS):
-            trials = [trial for trial in found.get(f"toy={toy}", []) if trial[name] is not None]
+            trials = [trial for trial in runs.get(f"toy={toy}", []) if trial[name] is not None]
             if trials:
                 ln = values(trials, name)
                 ax.plot([ln.min(), ln.max()], [place, place], color=BLUE, lw=1.2)
@@ -226,13 +226,13 @@ def toy_parameters(results: Mapping[Task, Result]) -> Drawing:
 
 def relevances(results: Mapping[Task, Result]) -> Drawing:
     """Weights of the features of ringnorm and splice by both evidences."""
-    found = by_setting(results, "relevances")
-    sets = list(dict.fromkeys(options(setting)["data"] for setting in found))
+    runs = by_setting(results, "relevances")
+    sets = list(dict.fromkeys(options(setting)["data"] for setting in runs))
     figure, grid = canvas(len(sets), 1, height=2.9 * len(sets))
     looks = {"fisher": ("BFD", BLUE, "-", "o"), "lssvm": ("LS-SVM", VERMILION, "--", "x")}
     for ax, name in zip(grid.flat, sets, strict=True):
         for evidence, (label, colour, style, marker) in looks.items():
-            trials = found.get(f"data={name} evidence={evidence}")
+            trials = runs.get(f"data={name} evidence={evidence}")
             if not trials:
                 continue
             weights = np.array([numbers(trial["weights"]) for trial in trials])
@@ -274,12 +274,12 @@ def projections_kernel(results: Mapping[Task, Result]) -> Drawing:
 
 def _projections(results: Mapping[Task, Result], method: str) -> Drawing:
     """Histograms of training rows (filled), left-out training rows and test rows (lines)."""
-    found = by_setting(results, "projections")
-    sets = list(dict.fromkeys(options(setting)["data"] for setting in found))
+    runs = by_setting(results, "projections")
+    sets = list(dict.fromkeys(options(setting)["data"] for setting in runs))
     figure, grid = canvas(1, len(sets), height=3.9, sharey=True)
     width = BINS[1] - BINS[0]
     for ax, name in zip(grid[0], sets, strict=True):
-        result = found[f"data={name} method={method}"][0]
+        result = runs[f"data={name} method={method}"][0]
         for k, colour in enumerate((VERMILION, BLUE)):
             heights = {part: numbers(result[f"{part}_{k}"]) for part in ("training", "loo", "test")}
             density = {part: h / (h.sum() * width) for part, h in heights.items()}

@@ -171,15 +171,15 @@ PARAMETERS = {
 def printed_toys() -> dict[str, dict[str, float]]:
     """The printed parameters of table 1."""
     file = files("fisherkit.reproduction").joinpath("published/bfd_table1_toy_theta.csv")
-    found = {}
+    printed = {}
     for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
-        found[row["experiment"]] = {
+        printed[row["experiment"]] = {
             name: sum(
                 float(row[f"ln_theta{i}"]) for i in name.removeprefix("ln_theta").split("_theta")
             )
             for name in PARAMETERS
         }
-    return found
+    return printed
 
 
 def kernel_33(ln: dict[str, float], X: np.ndarray, Z: np.ndarray) -> np.ndarray:

@@ -200,14 +200,14 @@ def _exactly(
     """Every row as a centre, by a factor of the rank planned; ``None`` where that does not do."""
     assert plan.max_rank is not None
     sample = drawn.sample.take(np.arange(min(SUBSET, drawn.sample.size)))
-    some = _problem(spec, rows, kernel, sample, drawn.seen)
+    part = _problem(spec, rows, kernel, sample, drawn.seen)
     limits = {"mu": spec.mu, "gamma": kernel.gamma, "max_rank": plan.max_rank}
-    guess = tune_low_rank(some, likely_mu=None, **limits)
+    guess = tune_low_rank(part, likely_mu=None, **limits)
     if guess is None:  # the rank only grows with more rows
         return None
     block = rows.block(slice(0, rows.n))
     X = arrays.widen(block.X)
-    design = replace(some.design, gram=Gram(X, kernel), weights=block.weights)
+    design = replace(part.design, gram=Gram(X, kernel), weights=block.weights)
     held_out = HeldOut.leave_one_out(block.Y, block.weights, balanced=spec.balanced)
     tuned = tune_low_rank(
         Problem(design, block.Y, Criterion(spec.criterion, held_out)),
@@ -296,8 +296,8 @@ def _width(spec: Spec, plan: Plan, rows: Rows, drawn: Drawn, named: Sample | Non
     if plan.held and spec.gamma_rule == "loo":
         problem = _problem_on_centres(spec, plan, rows, drawn, named)
     else:
-        some = sample.take(np.arange(min(SUBSET, sample.size)))
-        problem = _problem(spec, rows, spec.kernel, some, seen)
+        part = sample.take(np.arange(min(SUBSET, sample.size)))
+        problem = _problem(spec, rows, spec.kernel, part, seen)
     X, weights = problem.design.gram.X, problem.design.weights
     if spec.gamma_rule == "median":
         return median_gamma(X, weights.frequency, spec.kernel, spec.seed)
@@ -314,12 +314,12 @@ def _problem_on_centres(
     m = plan.n_components
     assert m is not None and isinstance(rows, LocalRows)
     sample = drawn.sample
-    some = sample.take(np.arange(min(max(_PILOT, TALL * m), sample.size)))
+    part = sample.take(np.arange(min(max(_PILOT, TALL * m), sample.size)))
     if named is not None:
-        some = rows.sample_of(np.union1d(some.index, named.index))
-    problem = _problem(spec, rows, spec.kernel, some, drawn.seen, plan.basis, m)
+        part = rows.sample_of(np.union1d(part.index, named.index))
+    problem = _problem(spec, rows, spec.kernel, part, drawn.seen, plan.basis, m)
     if named is not None:
-        places = np.searchsorted(some.index, named.index)
+        places = np.searchsorted(part.index, named.index)
         problem = replace(problem, design=replace(problem.design, rows=places))
     return problem
 
@@ -334,14 +334,14 @@ def _problem(
     m: int | None = None,
 ) -> Problem:
     """The fit asked for on the rows of a sample, in memory."""
-    some = block_of(sample, rows.reference)
-    X, weights = arrays.widen(some.X), some.weights
+    block = block_of(sample, rows.reference)
+    X, weights = arrays.widen(block.X), block.weights
     if X.shape[0] < seen.rows:  # drawn by weight: they count alike
         weights = Weights.unit(X)
-    held_out = HeldOut.leave_one_out(some.Y, weights, balanced=spec.balanced)
+    held_out = HeldOut.leave_one_out(block.Y, weights, balanced=spec.balanced)
     gram = Gram(X, kernel)
     design = Design(gram, weights, spec.penalty, spec.bias, basis, m, None, spec.seed)
-    return Problem(design, some.Y, Criterion(spec.criterion, held_out))
+    return Problem(design, block.Y, Criterion(spec.criterion, held_out))
 
 
 def _mu_of_part(spec: Spec, problem: Problem, seen: Seen) -> float | None:

@@ -338,7 +338,7 @@ class LeftOut:
     cost: np.ndarray | None
 
     def residuals(self) -> Residuals:
-        """Of the chunk alone: the scatter is that of its rows."""
+        """The residuals of the chunk alone: the scatter is that of its rows."""
         ones = np.ones(len(self.Y))
         frequency = ones if self.frequency is None else self.frequency
         weights = Weights(frequency, ones if self.cost is None else self.cost)
@@ -463,8 +463,8 @@ def _chunk(
         )
     index = np.searchsorted(classes.classes, labels.reshape(len(X), -1)[:, 0])
     index = np.minimum(index, classes.n_classes - 1)  # a row of weight 0 may be of another class
-    own = classes.take(index)
-    return Chunk(X, own.codes, w, own.weights.cost, number)
+    known = classes.take(index)
+    return Chunk(X, known.codes, w, known.weights.cost, number)
 
 
 def open_dask(

@@ -78,7 +78,7 @@ class Blend:
     flat: bool
 
     def __call__(self, X: Container) -> Array:
-        """As `Expansion`."""
+        """f of validated rows X, of any container, (n, k); in row blocks."""
         longest = max([X.shape[1], *(part.centres.shape[0] for part in self.parts)])
 
         def total(x: Array) -> Array:

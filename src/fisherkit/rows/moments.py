@@ -234,12 +234,12 @@ class FirstPass:
     n_targets: int
 
     @classmethod
-    def about(cls, centres: Centres, some: Array, n_targets: int, bias: Bias) -> FirstPass:
+    def about(cls, centres: Centres, sample: Array, n_targets: int, bias: Bias) -> FirstPass:
         """For a free bias, about the mean of F over ``some`` rows, a sample of all."""
         if not bias.directions:
             return cls(centres, None, n_targets)
-        some = some[: min(_ORIGIN_ROWS, some.shape[0]), :]
-        origin = arrays.namespace(some).mean(centres.block(some), axis=0)
+        sample = sample[: min(_ORIGIN_ROWS, sample.shape[0]), :]
+        origin = arrays.namespace(sample).mean(centres.block(sample), axis=0)
         return cls(centres, origin, n_targets)
 
     @property
@@ -323,11 +323,11 @@ class Form:
         lam, W = arrays.clip_in_place(lam[visible:], lower=0.0), W[:, visible:]
         xi = W.T @ C
         spread = float(xp.sum(sums.squares - sums.targets**2 / sums.mass))
-        features, own = bias.split(W)
+        features, of_bias = bias.split(W)
         rotation = centres.unfinish(features)
         if centres.corner is not None and centres.plain:
             rotation = centres.lift(features)
-        centre = own + (sums.mass / span) * (point @ centres.unfinish(features))
+        centre = of_bias + (sums.mass / span) * (point @ centres.unfinish(features))
         return cls(
             *(centres, rotation, centre, features, z, lam, xi, mean, sums.mass, sums.total),
             *(sums.rows, bias, unit, sums.targets, spread, centres.plain),

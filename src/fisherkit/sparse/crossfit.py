@@ -84,10 +84,10 @@ class Family:
         terms = np.unique(np.concatenate([model[0] for model in models]).astype(np.int64))
         k = len(models[0][2])
         coef = np.zeros((len(models), len(terms), k))
-        for row, (own, values, _) in zip(coef, models, strict=True):
-            row[np.searchsorted(terms, own)] = values
+        for row, (used, values, _) in zip(coef, models, strict=True):
+            row[np.searchsorted(terms, used)] = values
         # Without terms the intercept decides alone: rounding must not break a tie of classes.
-        intercept = np.array([b if len(own) else np.round(b, 12) for own, _, b in models])
+        intercept = np.array([b if len(used) else np.round(b, 12) for used, _, b in models])
         sizes = np.array([len(model[0]) for model in models])
         return cls(terms, coef, intercept, sizes, stop, growth)
 
@@ -240,13 +240,13 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
         # A centre is a training row's x: those of rows held out are not available.
         seen = np.zeros(len(sample.centres), dtype=bool)
         seen[sample.centre_of[inside]] = True
-        own = np.flatnonzero(seen[sample.centre_of[candidates]])
+        usable = np.flatnonzero(seen[sample.centre_of[candidates]])
         labels = sample.labels.take(inside, train[inside])
-        family = learner.fit(_corner(P, own, inside), labels)
+        family = learner.fit(_corner(P, usable, inside), labels)
         families.append(family)
         meter.advance()
         known = labels.counts[sample.labels.index[outside]] > 0
-        parts.append((family.decisions(_corner(P, own, outside)), outside, test, number, known))
+        parts.append((family.decisions(_corner(P, usable, outside)), outside, test, number, known))
     M = max(len(family.sizes) for family in families)
     own_models = [family.stop for family in families]
     stopped = None
@@ -326,15 +326,15 @@ def choose(
     """
     path: list[tuple[float, float, float, float, float, bool]] = []
     places: list[tuple[int, int | None]] = []
-    settled: list[Learner] = []
+    learners: list[Learner] = []
     best, kept = -1, None
     for i, gamma in enumerate(gammas):
-        held, own = hold_out(sample, learner, gamma)
-        settled.append(own)
+        held, settled = hold_out(sample, learner, gamma)
+        learners.append(settled)
         number = np.nan if gamma is None else gamma
         start = len(path)
         for m, decisions in enumerate(held.decisions):
-            rho = np.nan if own.rhos is None else float(own.rhos[m])
+            rho = np.nan if settled.rhos is None else float(settled.rhos[m])
             errors = fold_errors(held, decisions, sample.labels)
             path.append((number, rho, float(held.sizes[m]), *errors, False))
             places.append((i, m))
@@ -355,7 +355,7 @@ def choose(
     table = np.array(path, dtype=PATH_DTYPE)
     chosen = best
     if sparsest:
-        fit = functools.cache(lambda i: _fit_all(sample, settled[i], gammas[i])[0])
+        fit = functools.cache(lambda i: _fit_all(sample, learners[i], gammas[i])[0])
 
         def size(j: int) -> int:
             family = fit(places[j][0])
@@ -375,7 +375,7 @@ def choose(
         balanced=balanced,
     )
     rows = _by_row(sample, kept, decisions)
-    return Choice(gammas[i], settled[i], member, table, chosen, slope, rows)
+    return Choice(gammas[i], learners[i], member, table, chosen, slope, rows)
 
 
 def _by_row(sample: Sample, held: HeldOut, decisions: np.ndarray) -> np.ndarray:
@@ -387,8 +387,8 @@ def _by_row(sample: Sample, held: HeldOut, decisions: np.ndarray) -> np.ndarray:
     times = np.zeros((len(sample.group), 1))
     place = np.zeros(len(sample.labels.index), dtype=np.int64)
     for number, rows in enumerate(sample.tests):
-        own = np.flatnonzero(held.fold == number)
-        place[held.rows[own]] = own
+        tested = np.flatnonzero(held.fold == number)
+        place[held.rows[tested]] = tested
         total[rows] += decisions[place[sample.group[rows]]]
         times[rows] += 1
     return np.where(times > 0, total / np.maximum(times, 1), np.nan)

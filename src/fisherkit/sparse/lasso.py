@@ -230,8 +230,8 @@ def lasso_path(problem: LeastSquares, rhos: Rhos, *, tol: float = KKT) -> list[S
     Ends where no column violates the optimality conditions by more than the relative ``tol`` and
     rounding; ``converged`` if the relative duality gap is then below 10 ``tol``.
     """
-    found = zip(rhos, _lasso_states(problem, rhos, tol), strict=True)
-    return [problem.solution(state, rho * problem.mass, 1.0, how) for rho, (state, how) in found]
+    states = zip(rhos, _lasso_states(problem, rhos, tol), strict=True)
+    return [problem.solution(state, rho * problem.mass, 1.0, how) for rho, (state, how) in states]
 
 
 def _ridge(problem: LeastSquares, lam: float) -> State:
@@ -283,11 +283,11 @@ def _lasso_states(problem: LeastSquares, rhos: Rhos, tol: float) -> list[tuple[S
     """For each rho the state, and how it was found."""
     values = np.asarray(rhos, dtype=np.float64)
     state = State(np.empty(0, dtype=np.intp), np.empty((0, problem.C.shape[1])), problem.C)
-    found = {}
+    states = {}
     for i in np.argsort(-values, kind="stable"):
-        found[i] = _lasso(problem, float(values[i]) * problem.mass, state, tol)
-        state = found[i][0]
-    return [found[i] for i in range(len(values))]
+        states[i] = _lasso(problem, float(values[i]) * problem.mass, state, tol)
+        state = states[i][0]
+    return [states[i] for i in range(len(values))]
 
 
 def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple[State, How]:

@@ -39,7 +39,7 @@ class TrainingRows:
 
     @classmethod
     def of(cls, X: pd.DataFrame) -> TrainingRows:
-        """Of the features of all rows, in memory or mapped."""
+        """Fingerprints of the features of all rows, in memory or mapped."""
         salt, kept, whole = secrets.token_hex(_SALT), np.empty(0, dtype=np.uint64), True
         for rows in row_parts(X, X.shape[1]):
             kept = np.union1d(kept, _prints(X.iloc[rows], salt))
@@ -59,9 +59,9 @@ class TrainingRows:
         if entry is None:
             return None
         try:
-            found = cls(**entry)
-            sound = len(bytes.fromhex(found.salt)) == _SALT and found.prints.dtype == np.uint64
-            sound = sound and found.prints.ndim == 1 and 0 < len(found.prints) <= found.count
+            rows = cls(**entry)
+            sound = len(bytes.fromhex(rows.salt)) == _SALT and rows.prints.dtype == np.uint64
+            sound = sound and rows.prints.ndim == 1 and 0 < len(rows.prints) <= rows.count
         except (TypeError, ValueError, AttributeError):
             sound = False
         if not sound:
@@ -69,7 +69,7 @@ class TrainingRows:
                 "The fingerprints of the training rows in the model file are not what fisherkit "
                 "writes. Train the model again, or get the file anew."
             )
-        return found
+        return rows
 
     @property
     def entry(self) -> dict[str, object]:
@@ -83,11 +83,11 @@ class TrainingRows:
 
     def told(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """For each row whether it can be told, and whether it equals a row of the training."""
-        found = _prints(X, self.salt)
-        known = np.isin(found, self.prints)
+        prints = _prints(X, self.salt)
+        known = np.isin(prints, self.prints)
         if self.whole:
             return np.ones(len(X), dtype=bool), known
-        return found <= self.prints[-1], known
+        return prints <= self.prints[-1], known
 
 
 def _prints(X: pd.DataFrame, salt: str) -> np.ndarray:
