@@ -18,17 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel as KernelOfSklearn
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.kernels import Kernel
 from fisherkit.stored import stored
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel as KernelOfSklearn
 
 LOG_BOUND = 14.0
 _OBJECT_BOUND = 50.0  # of log rho of a kernel object, which may have any scale

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import Kernel as KernelOfSklearn
 from sklearn.gaussian_process.kernels import WhiteKernel
@@ -35,9 +36,6 @@ from fisherkit.interfaces import Seed
 from fisherkit.rows import IN_MEMORY, Expansion, require_finite_model, rows_have_numbers
 from fisherkit.stored import stored
 from fisherkit.tuning import Climb, Ending, LocalParts, log, maximise, mention
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 KERNELS = ("rbf", "linear")
 PROBABILITIES = ("loo", "noise_model")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from fisherkit.committee import COMBINE, Asked, CommitteeFit, Status, fit, table
@@ -19,9 +20,6 @@ from fisherkit.interfaces import ClassWeight, KernelName, MemoryLimit, Seed
 from fisherkit.rows import RowSource, require_finite_model
 from fisherkit.stored import stored
 from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
@@ -38,7 +36,7 @@ class _Record:
 class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     r"""Every kernel Fisher discriminant on a grid, weighted by its leave-one-out likelihood.
 
-    Tuning prices a grid of kernel widths and regularisations by exact leave-one-out and keeps one
+    Tuning compares a grid of kernel widths and regularisations by exact leave-one-out and keeps one
     model. This classifier keeps them all: each member is calibrated on its leave-one-out scores,
     and its weight follows from how well it then predicts the rows left out.
 
@@ -201,7 +199,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
 
     @whole
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Price every member, weigh them, and add them up.
+        """Rate every member by leave-one-out, weigh them, and add them up.
 
         Parameters
         ----------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
@@ -32,9 +33,6 @@ from fisherkit.rows import (
     squarable,
     target_range,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 class Model(Protocol):

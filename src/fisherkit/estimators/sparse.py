@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 
 from fisherkit.core import Array, Gram, forward, reference_width, width_step
 from fisherkit.estimators import opening, validation
@@ -19,10 +20,6 @@ from fisherkit.interfaces import ClassWeight, CrossValidation, KernelName, Seed
 from fisherkit.rows import IN_MEMORY, Expansion, centre_rows, gamma_by_thumb, require_finite_model
 from fisherkit.sparse import Choice, Family, ForwardLearner, LqLearner, Sample, crossfit
 from fisherkit.stored import stored
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.utils import Tags
 
 SELECT = ("error", "sparsest")
 BASES = ("auto", "random", "pivoted")
@@ -230,7 +227,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     rho_ : float
     gamma_ : float or None
     path_ : ndarray with fields gamma, rho, n_terms, cv_error, cv_se
-        Every model priced; ``n_terms`` is the mean over the folds.
+        Every model compared; ``n_terms`` is the mean over the folds.
     cv_error_ : float
         Cross-validated error of the choice: optimistic, as the smallest of many.
     cv_decision_ : (n,) or (n, n_classes)
@@ -360,7 +357,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     r"""Kernel classifier grown term by term, by leave-one-out error (F-OFS-LOO) or kFDA_OLS.
 
     Each step adds the kernel that most improves the criterion and makes all others orthogonal to
-    it, so that one run prices models of every size.
+    it, so that one run compares models of every size.
 
     Parameters
     ----------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
@@ -13,9 +14,6 @@ from fisherkit.estimators import opening
 from fisherkit.interfaces import Container
 from fisherkit.rows import Blend, Expansion, LocalRows, Plan, Task
 from fisherkit.tuning import Decision
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fisherkit.core import Array, Kernel, Residuals, Weights, arrays, membership
 from fisherkit.estimators import KernelFisherClassifier, inside, validation
 from fisherkit.inspection.left_out import LeftOutPath, calibrated_logits, left_out_logits
 from fisherkit.interfaces import Container
-from fisherkit.rows import Centres, Form, Kept, LocalRows, SecondPass, form_of_rows, read_rows
+from fisherkit.rows import Centres, Form, Kept, LocalRows, SecondPass, form_of_rows, read
 from fisherkit.tuning import mu_grid
 
 
@@ -37,7 +37,7 @@ def streamed_path(
     weights, indicator = Weights(everything.frequency, everything.cost), membership(Y)
     place = arrays.indices(rows, Y)
     w = weights.take(place)
-    part = LocalRows(read_rows(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
+    part = LocalRows(read(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
     shown, expansion = arrays.take_rows(indicator, place), inside(model).expansion
     ones = arrays.namespace(Y).ones_like(expansion.coef[:, 0])
     assert isinstance(expansion.kernel, Kernel)

@@ -32,7 +32,7 @@ from fisherkit.rows.sources import (
     blas_threads,
     is_dask,
     mention_spreads,
-    read_rows,
+    read,
     require_number_columns,
 )
 from fisherkit.rows.sums import Block, Numbers

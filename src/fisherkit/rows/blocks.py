@@ -36,7 +36,7 @@ from fisherkit.rows.fits import Basis, Fit, Spec
 from fisherkit.rows.moments import Centres
 from fisherkit.rows.passes import Fitted, Kept, fit_rows, second_pass_numbers
 from fisherkit.rows.planning import SAMPLE_SHARE, TALL, Plan
-from fisherkit.rows.sources import LocalRows, Rows, Sample, Seen, Survey, mention_spreads, read_rows
+from fisherkit.rows.sources import LocalRows, Rows, Sample, Seen, Survey, mention_spreads, read
 from fisherkit.rows.sums import Block, moment_numbers
 from fisherkit.tuning import (
     Criterion,
@@ -85,7 +85,7 @@ class BlockRows:
         if len(self.kept) == n:
             return inside
         places = np.setdiff1d(np.arange(n), self.kept)
-        dropped = read_rows(X, places)
+        dropped = read(X, places)
         finite = np.isfinite(np.asarray(arrays.to_numpy(dropped), dtype=np.float64)).all(axis=1)
         if not finite.all():
             raise ValueError(f"Input X contains NaN or infinity in row {places[~finite][0]}.")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import compute_class_weight
 
 from fisherkit.core import LARGEST, Array, Labels, Weights, arrays, encode
 from fisherkit.interfaces import ClassWeight
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _WEIGHTS = (1e-50, 1e15)  # where one row more or less is rounding, there is no leave-one-out
 _SMALLEST = 1e-150  # spread of targets whose square is one, with digits

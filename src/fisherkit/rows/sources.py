@@ -181,7 +181,7 @@ class LocalRows:
         Y, frequency, cost = (
             arrays.to_numpy(part)[index] for part in (self.Y, self.frequency, self.cost)
         )
-        X = arrays.to_numpy(read_rows(self.X, index))
+        X = arrays.to_numpy(read(self.X, index))
         return Sample(X, Y, frequency, cost, index, empty, empty, empty)
 
     def sweep(self, step: Pass[State]) -> State:
@@ -265,16 +265,19 @@ def is_dask(x: object) -> bool:
     return type(x).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(x, "to_delayed")
 
 
-def read(X: Container, rows: slice) -> Array:
-    """Some rows as a dense array, in their own dtype."""
+def read(X: Container, rows: slice | np.ndarray) -> Array:
+    """Some rows, in a row or at these places, as a dense array in their own dtype."""
     if hasattr(X, "toarray"):
         return X[rows].toarray()
     if hasattr(X, "iloc"):
         return frame_values(X.iloc[rows])
-    if arrays.is_array_api(X):
-        block = X[rows, :]
-        return np.asarray(block) if isinstance(block, np.ndarray) else block
-    return X[rows].to_numpy()
+    if not arrays.is_array_api(X):
+        return X[rows].to_numpy()
+    if isinstance(X, np.ndarray):
+        return np.asarray(X[rows])
+    if isinstance(rows, slice):
+        return X[rows, :]
+    return arrays.namespace(X).take(X, arrays.indices(rows, X), axis=0)
 
 
 def frame_values(frame: DataFrame) -> np.ndarray:
@@ -295,19 +298,6 @@ def require_number_columns(frame: Frame, name: str) -> None:
                 f"{name} must hold numbers; column {column!r} has dtype {dtype}. Encode or drop it "
                 "first."
             )
-
-
-def read_rows(X: Container, rows: np.ndarray) -> Array:
-    """Rows at these places as a dense array."""
-    if hasattr(X, "toarray"):
-        return X[rows].toarray()
-    if hasattr(X, "iloc"):
-        return frame_values(X.iloc[rows])
-    if arrays.is_array_api(X):
-        if isinstance(X, np.ndarray):
-            return np.asarray(X[rows])
-        return arrays.namespace(X).take(X, arrays.indices(rows, X), axis=0)
-    return X[rows].to_numpy()
 
 
 def mention_spreads(spread: np.ndarray) -> None:

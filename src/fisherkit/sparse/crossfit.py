@@ -2,7 +2,7 @@
 
 A *family* is what one run of a sparse learner yields at one kernel width: models from small to
 large, each deciding by f(x) = sum_t k(x, z_t) coef_t + intercept on its own few centres z_t. Folds
-price every member of every family; the winner is refitted on all rows, and the held-out decisions
+rate every member of every family; the winner is refitted on all rows, and the held-out decisions
 of its folds calibrate its probabilities.
 
 Rows equal in x and label are merged into one weighted row and centres equal in x into one, in an
@@ -297,7 +297,7 @@ class Choice:
     """The width, the settled learner and the member of its family that cross-validation prefers.
 
     ``member`` is ``None`` where the learner stops by itself. ``path`` has a row for every model
-    priced, with the fields of `PATH_DTYPE` (``rho`` is NaN for a learner without one; ``stopped``
+    compared, with the fields of `PATH_DTYPE` (``rho`` is NaN for a learner without one; ``stopped``
     marks the models at which the folds' learners stopped); ``chosen`` is the row of the choice.
     ``decisions`` (rows of the data, k) are those of the choice by folds without the row.
     """
