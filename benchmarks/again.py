@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 
 from _common import Row, append_csv, read_csv
+
 from fisherkit.reproduction import catalogue
 from fisherkit.reproduction.journal import Record, read_tables
 from fisherkit.reproduction.runner import processor
