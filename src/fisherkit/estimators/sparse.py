@@ -41,6 +41,55 @@ class ExpansionMixin(ClassifierMixin):
         tags.array_api_support = False
         return tags
 
+    @whole
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Choose the kernel width and the size of the model by cross-validation, and fit.
+
+        Parameters
+        ----------
+        X : (n, d), or (n, n) for a precomputed kernel
+        y : (n,)
+            Labels of any type.
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+        groups : (n,), default=None
+            Passed to the splitter given as ``cv``.
+
+        Returns
+        -------
+        self
+        """
+        learner = self._learner()
+        sample, classes = self._sample(X, y, sample_weight, groups)
+        choice = crossfit.choose(
+            sample,
+            learner,
+            self._gammas(sample),
+            sparsest=self.select == "sparsest",
+            balanced=self.threshold == "balanced",
+        )
+        family, member, candidates = crossfit.refit(sample, choice)
+        self._keep(sample, classes, choice, family, member, candidates)
+        self._keep_path(sample, choice, family, candidates)
+        return self
+
+    def _learner(self) -> crossfit.Learner:
+        """What is fitted to each fold; refuses parameters that are not valid."""
+        raise NotImplementedError
+
+    def _keep_path(
+        self, sample: Sample, choice: Choice, family: Family, candidates: np.ndarray
+    ) -> None:
+        """Fitted attributes that say what was compared."""
+        raise NotImplementedError
+
     def _sample(
         self,
         X: ArrayLike,
@@ -126,15 +175,6 @@ class ExpansionMixin(ClassifierMixin):
             return [gamma]
         reference, step = reference_width(X, frequency, kernel), width_step(kernel)
         return [reference * step**j for j in _WIDTHS]
-
-    def _choose(self, sample: Sample, learner: crossfit.Learner) -> Choice:
-        return crossfit.choose(
-            sample,
-            learner,
-            self._gammas(sample),
-            sparsest=self.select == "sparsest",
-            balanced=self.threshold == "balanced",
-        )
 
     def _keep(
         self,
@@ -307,49 +347,26 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @whole
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Choose rho and the kernel width by cross-validation, and fit.
-
-        Parameters
-        ----------
-        X : (n, d), or (n, n) for a precomputed kernel
-        y : (n,)
-            Labels of any type.
-        sample_weight : (n,), default=None
-            Number of copies of each row.
-        groups : (n,), default=None
-            Passed to the splitter given as ``cv``.
-
-        Returns
-        -------
-        self
-        """
+    def _learner(self) -> LqLearner:
         q = validation.number("q", self.q)
         if not 0 < q <= 2:
             raise ValueError(f"q={self.q!r} is not valid; use a number in (0, 2].")
         rho = validation.number_or_rule("rho", self.rho, ("cv",))
-        sample, classes = self._sample(X, y, sample_weight, groups)
-        learner = LqLearner(
+        return LqLearner(
             q=q,
             penalize_bias=validation.flag("penalize_bias", self.penalize_bias),
             balanced=self.threshold == "balanced",
             rhos=None if rho is None else np.array([rho]),
         )
-        choice = self._choose(sample, learner)
-        self._keep(sample, classes, choice, *crossfit.refit(sample, choice))
+
+    def _keep_path(
+        self, sample: Sample, choice: Choice, family: Family, candidates: np.ndarray
+    ) -> None:
         self.path_ = repack_fields(choice.path[["gamma", "rho", "n_terms", "cv_error", "cv_se"]])
         self.rho_ = float(choice.path["rho"][choice.chosen])
-        if rho is not None and self.n_terms_ == 0:
-            warnings.warn(validation.nothing_retained(rho, len(sample.centres)), stacklevel=2)
-        return self
+        if self.rho != "cv" and self.n_terms_ == 0:
+            words = validation.nothing_retained(self.rho_, len(sample.centres))
+            warnings.warn(words, stacklevel=4)
 
 
 @stored("ForwardFisherClassifier")
@@ -474,45 +491,19 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @whole
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Choose the kernel width by cross-validation, and select terms.
-
-        Parameters
-        ----------
-        X : (n, d), or (n, n) for a precomputed kernel
-        y : (n,)
-            Labels of any type.
-        sample_weight : (n,), default=None
-            Number of copies of each row.
-        groups : (n,), default=None
-            Passed to the splitter given as ``cv``.
-
-        Returns
-        -------
-        self
-        """
+    def _learner(self) -> ForwardLearner:
         validation.one_of("criterion", self.criterion, forward.CRITERIA)
-        max_terms = validation.count("max_terms", self.max_terms)
-        patience = validation.positive("patience", self.patience)
-        sample, classes = self._sample(X, y, sample_weight, groups)
-        learner = ForwardLearner(
+        return ForwardLearner(
             criterion=self.criterion,
-            max_terms=max_terms or _MOST_TERMS,
-            patience=patience,
+            max_terms=validation.count("max_terms", self.max_terms) or _MOST_TERMS,
+            patience=validation.positive("patience", self.patience),
             evidence=validation.flag("evidence", self.evidence),
             balanced=self.threshold == "balanced",
         )
-        choice = self._choose(sample, learner)
-        family, member, candidates = crossfit.refit(sample, choice)
-        self._keep(sample, classes, choice, family, member, candidates)
+
+    def _keep_path(
+        self, sample: Sample, choice: Choice, family: Family, candidates: np.ndarray
+    ) -> None:
         fields = ["gamma", "n_terms", "cv_error", "cv_se", "stopped"]
         self.path_ = repack_fields(choice.path[fields])
         run = family.growth
@@ -521,4 +512,3 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.growth_["row"] = np.append(-1, sample.rows[candidates[run.order]])
         self.growth_["conditional_loo_error"] = run.loo_error
         self.growth_["conditional_loo_mse"] = run.loo_mse
-        return self

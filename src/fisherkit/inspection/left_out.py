@@ -26,27 +26,13 @@ from fisherkit.tuning import Selection, fit_slope, loo_decisions, mu_grid
 
 @dataclass(frozen=True)
 class LeftOutPath:
-    """Logits of left-out rows along mu, at the kernel width of the fit.
+    """Logits of left-out rows along mu, at the kernel width of the fit."""
 
-    Attributes
-    ----------
-    mu : (p,)
-        Ascending: every value that tuning compared at this width, the chosen one included.
-    chosen : int
-        Position of the chosen value.
-    logits : (n, k, p)
-        Each mu with the slope that its own left-out decisions call for.
-    coordinates : (n, c-1)
-        Discriminant coordinates of the left-out rows at the mu chosen.
-    ridge : Ridge or None
-        The fit at the mu chosen; ``None`` for a fit in blocks.
-    """
-
-    mu: np.ndarray
-    chosen: int
-    logits: np.ndarray
-    coordinates: np.ndarray
-    ridge: Ridge | None
+    mu: np.ndarray  # (p,), ascending: all that tuning compared at this width, and the chosen one
+    chosen: int  # the position of the chosen one
+    logits: np.ndarray  # (n, k, p), each mu with the slope that its own left-out decisions call for
+    coordinates: np.ndarray  # (n, c-1), discriminant coordinates at the mu chosen
+    ridge: Ridge | None  # the fit at the mu chosen; None for a fit in blocks
 
 
 def how_left_out(model: ClassifierMixin) -> str:

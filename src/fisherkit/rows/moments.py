@@ -62,31 +62,15 @@ _FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 64, 128, ..., m
 
 @dataclass(frozen=True)
 class Centres:
-    """Features of a model on centres, row block by row block.
-
-    Attributes
-    ----------
-    X : (m, d)
-        The centres, in the order of the features.
-    kept : (m,)
-        Which of the rows asked for they are; repeated ones are dropped (rkhs).
-    scale : (m,) or None
-        coefficients penalty: square roots of the frequencies of the centres.
-    corner : (m, m) or None
-        rkhs penalty: L, lower triangular, with K_mm = L L'.
-    split : int
-        How many pivots pass 1 solves for.
-    largest_inverse : float
-        The largest eigenvalue of K_mm^-1.
-    """
+    """Features of a model on centres, row block by row block."""
 
     kernel: Kernel
-    X: Array
-    kept: np.ndarray
-    scale: Array | None
-    corner: Array | None
-    split: int = 0
-    largest_inverse: float = 0.0
+    X: Array  # (m, d), the centres in the order of the features
+    kept: np.ndarray  # (m,), which of the rows asked for they are; repeated ones are dropped (rkhs)
+    scale: Array | None  # (m,), coefficients penalty: square roots of the centres' frequencies
+    corner: Array | None  # (m, m), rkhs penalty: L, lower triangular, with K_mm = L L'
+    split: int = 0  # how many pivots pass 1 solves for
+    largest_inverse: float = 0.0  # the largest eigenvalue of K_mm^-1
 
     @classmethod
     def of(cls, kernel: Kernel, X: Array, frequency: Array, penalty: str) -> Centres:

@@ -35,29 +35,14 @@ from fisherkit.tuning import Slope, fit_slope, log
 
 @dataclass(frozen=True)
 class Family:
-    """M models on U common centres, from small to large.
+    """M models on U common centres, from small to large."""
 
-    Attributes
-    ----------
-    terms : (U,)
-        The centres in use, as positions among the candidates.
-    coef : (M, U, k)
-        Zero where a model does not use a centre.
-    intercept : (M, k)
-    sizes : (M,)
-        Number of centres of each model.
-    stop : int or None
-        The model that the learner itself prefers, if it does.
-    growth : ForwardPath or None
-        The forward selection that the models are steps of.
-    """
-
-    terms: np.ndarray
-    coef: np.ndarray
-    intercept: np.ndarray
-    sizes: np.ndarray
-    stop: int | None = None
-    growth: ForwardPath | None = None
+    terms: np.ndarray  # (U,), the centres in use, as positions among the candidates
+    coef: np.ndarray  # (M, U, k), zero where a model does not use a centre
+    intercept: np.ndarray  # (M, k)
+    sizes: np.ndarray  # (M,), the number of centres of each model
+    stop: int | None = None  # the model that the learner itself prefers, if it does
+    growth: ForwardPath | None = None  # the forward selection that the models are steps of
 
     def decisions(self, P: np.ndarray) -> np.ndarray:
         """Decisions (M, m, k) from kernel values P (L, m) of all candidates; one product."""
