@@ -16,7 +16,7 @@ from fisherkit.core import KERNELS, Array, Kernel, arrays, width_of_moments, wid
 from fisherkit.estimators import validation
 from fisherkit.estimators.base import PENALTIES, KernelModel, whole
 from fisherkit.estimators.decisions import DecisionMixin
-from fisherkit.interfaces import ClassWeight, KernelName, MemoryLimit, Seed
+from fisherkit.interfaces import ClassWeight, Container, KernelName, MemoryLimit, Seed
 from fisherkit.rows import RowSource, require_finite_model
 from fisherkit.stored import stored
 from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
@@ -198,7 +198,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         return self._dual_coef
 
     @whole
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Container | ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Rate every member by leave-one-out, weigh them, and add them up.
 
         Parameters
