@@ -424,9 +424,9 @@ def _checked_groups(groups: ArrayLike, labels: TaskLabels) -> np.ndarray:
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape} for {n} rows of X; use ({n},).")
     for group in np.unique(groups).tolist():
-        own = labels.values[groups == group]
-        if labels.task.labels is not None and len(np.unique(own)) < 2:
-            label = arrays.to_numpy(labels.task.classes).tolist()[own[0]]
+        members = labels.values[groups == group]
+        if labels.task.labels is not None and len(np.unique(members)) < 2:
+            label = arrays.to_numpy(labels.task.classes).tolist()[members[0]]
             raise ValueError(
                 f"groups: group {group!r} has rows of one class only ({label!r}), which permuting "
                 "within groups never changes. Leave the group out, or merge it with another."

@@ -105,7 +105,7 @@ def test_prefixes_of_a_forward_run_are_least_squares_fits(n_classes, evidence):
     learner = ForwardLearner("press", 6, 5, evidence, False).settle(K, labels_of(y))
     family = learner.fit(K.copy(), labels_of(y))
     Y = oracles.indicators(y) if n_classes > 2 else 2.0 * y[:, None] - 1
-    order = family.record.order
+    order = family.growth.order
     assert family.sizes[0] == 0
     assert np.all(family.sizes <= np.arange(len(order) + 1))
     assert evidence or np.all(family.sizes == np.arange(len(order) + 1))

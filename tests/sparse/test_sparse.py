@@ -168,7 +168,7 @@ def test_the_gap_is_the_distance_to_the_dual_objective(k):
         R = T - D @ rows(rough, 40)
         tau = min(1.0, rho * 40 / np.linalg.norm(D.T @ R, axis=1).max())
         dual = 0.5 * np.sum(T**2) - 0.5 * np.sum((T - tau * R) ** 2)
-        value, gap = problem.price(problem.state(rough.support, rough.coef), rho * 40, 1.0)
+        value, gap = problem.objective(problem.state(rough.support, rough.coef), rho * 40, 1.0)
         np.testing.assert_allclose(value, rough.objective, rtol=1e-12)
         np.testing.assert_allclose(gap, rough.objective - dual, rtol=1e-9)
         assert rough.objective - best <= rough.gap <= gap

@@ -42,11 +42,11 @@ def mm(
     H, C = problem.H.block(S), problem.C[S]
     first = solve(cholesky(H, lam), C) if start is None else start[S]
     state = problem.state(S, first)
-    trace, converged = [problem.price(state, lam, q)[0]], False
+    trace, converged = [problem.objective(state, lam, q)[0]], False
     while not converged and len(trace) <= max_iter:
         psi = scale(state.A, lam, q)
         trial = problem.state(S, psi * solve(cholesky(psi * H * psi.T, 1.0), psi * C))
-        value, gap = problem.price(trial, lam, q)
+        value, gap = problem.objective(trial, lam, q)
         if value > trace[-1]:
             converged = value <= trace[-1] * (1 + KKT)
             break
@@ -57,7 +57,7 @@ def mm(
         trace.append(value)
     how = How(n_iter=len(trace) - 1, converged=converged)
     found = vars(problem.solution(_without_zeros(problem, state, lam, q), lam, q, how))
-    gap = min(found["gap"], problem.price(state, lam, q)[1])  # J fell since
+    gap = min(found["gap"], problem.objective(state, lam, q)[1])  # J fell since
     return Traced(**{**found, "gap": gap}, trace=np.array(trace))
 
 

@@ -3,13 +3,3 @@
 from fisherkit.bayes.evidence import EVIDENCE, SIDE, Contrasts
 from fisherkit.bayes.learning import Sample
 from fisherkit.bayes.posterior import Exact, Posterior, Projected
-
-__all__ = [
-    "EVIDENCE",
-    "SIDE",
-    "Contrasts",
-    "Exact",
-    "Posterior",
-    "Projected",
-    "Sample",
-]

@@ -189,10 +189,10 @@ def starts_of_object(
     covariance: KernelObject, sample: Sample, count: int, rng: np.random.RandomState
 ) -> list[np.ndarray]:
     """The kernel as given, and random points within its bounds; prior variances of one."""
-    own = np.reshape(covariance.kernel.bounds, (-1, 2))
+    bounds = np.reshape(covariance.kernel.bounds, (-1, 2))
     points = [covariance.kernel.theta]
-    if len(own):
-        points += [rng.uniform(*own.T) for _ in range(count - 1)]
+    if len(bounds):
+        points += [rng.uniform(*bounds.T) for _ in range(count - 1)]
     starts = []
     for point in points:
         size = float(np.mean(covariance.diagonal(np.append(0.0, point), sample.X)))
@@ -223,29 +223,31 @@ def learn_relevance(
     top = climbs[0].theta
     begin = np.append(top[:-1], np.full(d, top[-1]))
     evidence = sample.evidence(many, kind)
-    found: dict[float, list[Climb]] = {0.0: climbs}
+    climbs_of: dict[float, list[Climb]] = {0.0: climbs}
     record: dict[float, float] = {}
 
     def judge(covariance: Parametric, spread: float, prior: TiedPrior) -> float:
         curvature = part.evidence(covariance, kind)
-        record[spread] = marginal(curvature, found[spread][0], prior, share=share) - spread**2 / 2
+        record[spread] = (
+            marginal(curvature, climbs_of[spread][0], prior, share=share) - spread**2 / 2
+        )
         log.info("spread %.3g of log w: log posterior %.6g", spread, record[spread])
         return record[spread]
 
     def climb(spread: float) -> TiedPrior:
         prior = TiedPrior.of(many, d, spread)
-        found[spread] = maximise(prior.on_top_of(evidence), [begin], many.bounds)
+        climbs_of[spread] = maximise(prior.on_top_of(evidence), [begin], many.bounds)
         return prior
 
     if spread is not None:
         climb(spread)
-        climbs = found[spread] + climbs
+        climbs = climbs_of[spread] + climbs
         return Learned(covariance=many, theta=climbs[0].theta, climbs=climbs, spreads={})
     none = judge(single, 0.0, prior)
     value = judge(many, MIDDLE, climb(MIDDLE))
     best = MIDDLE
     for larger in LARGER if value > none else ():
-        begin = found[best][0].theta
+        begin = climbs_of[best][0].theta
         if judge(many, larger, climb(larger)) < record[best]:
             break
         best = larger
@@ -253,7 +255,7 @@ def learn_relevance(
         judge(many, SMALLER, climb(SMALLER))
     best = max(record, key=lambda spread: record[spread])
     covariance = many if best > 0 else single
-    climbs = found[best] if best == 0 else found[best] + found[0.0]
+    climbs = climbs_of[best] if best == 0 else climbs_of[best] + climbs_of[0.0]
     return Learned(covariance=covariance, theta=climbs[0].theta, climbs=climbs, spreads=record)
 
 

@@ -285,14 +285,14 @@ def inspect(
     """Describe what a model file holds, without opening the model in it."""
     with _failing():
         from fisherkit.cli import console
-        from fisherkit.models import files
+        from fisherkit.models import ModelFileError, files
         from fisherkit.training import saved
 
         about = files.read_metadata(model)
         if code and "code" not in about:
             from fisherkit.training import NO_TABLE
 
-            raise files.ModelFileError(NO_TABLE)
+            raise ModelFileError(NO_TABLE)
         if as_json:
             typer.echo(json.dumps(about, indent=1))
         elif "summary" not in about:

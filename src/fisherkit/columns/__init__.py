@@ -25,27 +25,3 @@ from fisherkit.columns.frames import (
     texts,
 )
 from fisherkit.columns.options import ColumnOptions
-
-__all__ = [
-    "MOST_NAMES",
-    "ColumnOptions",
-    "TableError",
-    "as_text",
-    "column_parts",
-    "fit_in_parts",
-    "in_memory",
-    "is_number",
-    "level_counts",
-    "moments",
-    "names_of",
-    "number_mask",
-    "numbers",
-    "place",
-    "preparation",
-    "quoted",
-    "rare_below",
-    "replaced",
-    "row_parts",
-    "texts",
-    "transformed",
-]

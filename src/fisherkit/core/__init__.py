@@ -1,8 +1,8 @@
 """Decompose once: arrays, kernels, weights, the canonical form and the ridge read off it.
 
 Nothing here knows an estimator, a file or a criterion. A new regularisation costs O(n r), new
-labels
-O(n r), a row left out nothing; only a new kernel parameter costs a new `Canonical`."""
+labels O(n r), a row left out nothing; only a new kernel parameter costs a new `Canonical`.
+"""
 
 from fisherkit.core.arrays import Array
 from fisherkit.core.basis import BASES, choose_rows, leading_rows
@@ -34,7 +34,7 @@ from fisherkit.core.decompose import (
     RankError,
     SharedDecomposer,
 )
-from fisherkit.core.forward import select_terms
+from fisherkit.core.forward import ForwardPath, select_terms
 from fisherkit.core.kernels import (
     KERNELS,
     LARGEST,
@@ -73,75 +73,3 @@ from fisherkit.core.ridge import (
     solve_whitened,
 )
 from fisherkit.core.weights import Weights
-
-__all__ = [
-    "BASES",
-    "BIASES",
-    "FREE",
-    "KERNELS",
-    "LARGEST",
-    "LOG_BOUND",
-    "SMALL",
-    "Array",
-    "Bias",
-    "Budget",
-    "Canonical",
-    "Covariance",
-    "CovarianceBlock",
-    "Decomposed",
-    "Decomposer",
-    "DenseResolvent",
-    "Design",
-    "Distinct",
-    "FittedKernel",
-    "Fold",
-    "Gram",
-    "Kernel",
-    "KernelObject",
-    "Labels",
-    "Meter",
-    "NotPositiveError",
-    "Parametric",
-    "Piece",
-    "Prefixes",
-    "Pullback",
-    "RankError",
-    "Residuals",
-    "Resolvent",
-    "Ridge",
-    "RidgePath",
-    "Rule",
-    "SharedDecomposer",
-    "Weights",
-    "ahead",
-    "choose_rows",
-    "decode",
-    "encode",
-    "feature_moments",
-    "fingerprints",
-    "gamma_of_variance",
-    "leading_rows",
-    "left_out",
-    "length",
-    "median_gamma",
-    "membership",
-    "mu_floor",
-    "not_finite",
-    "race",
-    "race_seed",
-    "rank_two_update",
-    "reference_width",
-    "relative_floor",
-    "repeated_columns",
-    "require_positive",
-    "require_squares",
-    "scale_gamma",
-    "select_terms",
-    "solve",
-    "solve_left_out",
-    "solve_whitened",
-    "trace_unit",
-    "width_of_moments",
-    "width_step",
-    "winners",
-]

@@ -73,7 +73,7 @@ class Bias:
         """The weights of the features, and those of the bias, negative; (m, r) and (r,)."""
         return W, arrays.zeros((W.shape[1],), W)
 
-    def join(self, features: Array, own: Array) -> Array:
+    def join(self, features: Array, bias: Array) -> Array:
         """The W that `split` takes apart."""
         return features
 
@@ -118,8 +118,8 @@ class Penalized(Bias):
     def split(self, W: Array) -> tuple[Array, Array]:
         return W[:-1, :], -self._root * W[-1, :]
 
-    def join(self, features: Array, own: Array) -> Array:
-        return arrays.namespace(own).concat([features, own[None, :] / -self._root], axis=0)
+    def join(self, features: Array, bias: Array) -> Array:
+        return arrays.namespace(bias).concat([features, bias[None, :] / -self._root], axis=0)
 
     @property
     def _root(self) -> float:

@@ -35,14 +35,16 @@ def _routine(name: str) -> Any:
 _GEMM, _SYRK = _routine("dgemm"), _routine("dsyrk")
 
 
-def serves(total: Any, *factors: Any) -> bool:
+def serves(total: object, *factors: object) -> bool:
     """Whether the functions below take these arrays."""
-    if _GEMM is None or _SYRK is None or not all(type(M) is np.ndarray for M in (total, *factors)):
+    if _GEMM is None or _SYRK is None:
         return False
+    matrices = [M for M in (total, *factors) if type(M) is np.ndarray]
     return (
-        _by_rows(total)
-        and total.flags.writeable
-        and all(_by_rows(M) or _by_rows(M.T) for M in factors)
+        len(matrices) == 1 + len(factors)
+        and _by_rows(matrices[0])
+        and matrices[0].flags.writeable
+        and all(_by_rows(M) or _by_rows(M.T) for M in matrices[1:])
     )
 
 
@@ -81,14 +83,14 @@ def _transposed(M: np.ndarray) -> bytes:
     return b"N" if _by_rows(M) else b"T"
 
 
-def _memory(M: np.ndarray) -> tuple[Any, Any]:
+def _memory(M: np.ndarray) -> tuple[int, object]:
     """Where a matrix begins, and how far its rows (or columns) are apart."""
     return M.ctypes.data, _int(max(M.strides) // M.itemsize)
 
 
-def _int(value: int) -> Any:
+def _int(value: int) -> object:
     return ctypes.byref(ctypes.c_int(value))
 
 
-def _double(value: float) -> Any:
+def _double(value: float) -> object:
     return ctypes.byref(ctypes.c_double(value))

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel as KernelOfSklearn
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
@@ -144,12 +144,12 @@ class KernelObject:
     The methods are those of `Parametric`; only a symmetric block can pull.
     """
 
-    kernel: Any
+    kernel: KernelOfSklearn
 
     @property
     def bounds(self) -> np.ndarray:
-        own = np.reshape(self.kernel.bounds, (-1, 2))
-        return np.vstack([[-_OBJECT_BOUND, _OBJECT_BOUND], own])
+        bounds = np.reshape(self.kernel.bounds, (-1, 2))
+        return np.vstack([[-_OBJECT_BOUND, _OBJECT_BOUND], bounds])
 
     def block(self, theta: np.ndarray, X: Array, Z: Array, *, jitter: float = 0.0) -> ObjectBlock:
         return ObjectBlock(np.exp(theta[0]) * self._at(theta)(X, Z), None)
@@ -162,7 +162,7 @@ class KernelObject:
     def diagonal(self, theta: np.ndarray, X: Array) -> Array:
         return np.exp(theta[0]) * self._at(theta).diag(X)
 
-    def _at(self, theta: np.ndarray) -> Any:
+    def _at(self, theta: np.ndarray) -> KernelOfSklearn:
         return self.kernel.clone_with_theta(theta[1:])
 
 

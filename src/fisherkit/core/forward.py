@@ -249,8 +249,8 @@ class _Fit:
         """beta times the left-out margin against each rival, (..., k, n); infinite for c itself."""
         if len(self.code) == 1:
             return beta[..., None, :] - self.code * E
-        own = np.sum(E, axis=-2, where=self.code > 0, keepdims=True)
-        return np.where(self.code > 0, np.inf, beta[..., None, :] - own + E)
+        truth = np.sum(E, axis=-2, where=self.code > 0, keepdims=True)
+        return np.where(self.code > 0, np.inf, beta[..., None, :] - truth + E)
 
     def price(self, E: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """Left-out error rate and mean square (2, ...) for residuals (..., k, n), beta (..., n)."""

@@ -6,7 +6,6 @@ Two classes are coded +-1 in one column, more as 0/1 indicators.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ class Labels:
     rows: sums over classes are the same.
     """
 
-    classes: Any
+    classes: Array
     index: Array
     weights: Weights
 
@@ -39,7 +38,7 @@ class Labels:
         return 1 if self.n_classes == 2 else self.n_classes
 
     @property
-    def values(self) -> Any:
+    def values(self) -> Array:
         """The labels as users have written them; (n,)."""
         return decode(self.classes, self.index)
 
@@ -79,7 +78,7 @@ class Labels:
         return arrays.like(host, values)
 
 
-def encode(y: Any, reference: Array) -> tuple[Any, Array]:
+def encode(y: Array, reference: Array) -> tuple[Array, Array]:
     """Sorted classes and the class index of each row, beside reference; strings stay NumPy."""
     xp = arrays.namespace(reference)
     if arrays.library(y) != arrays.library(reference):
@@ -93,7 +92,7 @@ def encode(y: Any, reference: Array) -> tuple[Any, Array]:
     return unique.values, xp.astype(xp.reshape(unique.inverse_indices, (-1,)), xp.int64)
 
 
-def decode(classes: Any, index: Array) -> Any:
+def decode(classes: Array, index: Array) -> Array:
     """Labels of class indices, in the namespace of the labels seen in fit."""
     if arrays.is_numpy(classes):
         return classes[arrays.to_numpy(index)]

@@ -86,7 +86,7 @@ class Weights:
         return Weights(xp.take(self.frequency, rows, axis=0), xp.take(self.cost, rows, axis=0))
 
     def merge(self, first: np.ndarray, group: np.ndarray) -> Weights:
-        """Of rows merged by value and class: copies add up, the cost is that of the first."""
+        """The weights of rows merged by value and class: copies add up, the first cost is kept."""
         copies = np.bincount(group, weights=arrays.to_numpy(self.frequency))
         rows = arrays.indices(first, self.cost)
         cost = arrays.namespace(self.cost).take(self.cost, rows, axis=0)
@@ -102,7 +102,7 @@ class Weights:
         return self.fold_mean_within(Y, total, self.mass)
 
     def fold_mean_within(self, Y: Array, total: Array, mass: float) -> Array:
-        """`fold_mean` for some rows of a larger set, whose weighted sum of Y and mass are given."""
+        """`fold_mean` of rows of a larger set, whose weighted sum of Y and mass are given."""
         xp = arrays.namespace(Y)
         left = mass - self.delta
         left = xp.where(left > 0, left, xp.ones_like(left))

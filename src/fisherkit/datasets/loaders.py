@@ -11,8 +11,6 @@ from sklearn.utils import Bunch
 
 from fisherkit.datasets.fetch import OPENML, fetch_ida, fetch_uci
 
-__all__ = ["load_ida", "load_uci"]
-
 # training rows of one realisation in the IDA benchmark
 _IDA_TRAINING_ROWS = {
     "banana": 400,

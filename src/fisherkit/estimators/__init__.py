@@ -10,17 +10,3 @@ from fisherkit.estimators.sparse import (
     SparseFisherClassifier,
 )
 from fisherkit.estimators.view import Inside, inside
-
-__all__ = [
-    "BayesianFisherClassifier",
-    "DecisionMixin",
-    "DiscriminantMixin",
-    "ExpansionMixin",
-    "FisherCommitteeClassifier",
-    "ForwardFisherClassifier",
-    "Inside",
-    "KernelFisherClassifier",
-    "KernelRidgeCV",
-    "SparseFisherClassifier",
-    "inside",
-]

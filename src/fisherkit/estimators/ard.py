@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from fisherkit.core import FittedKernel, Parametric, arrays
+from fisherkit.core import Array, FittedKernel, Parametric, arrays
 from fisherkit.estimators.base import standardisation
 from fisherkit.rows import Fit, MemoryRows, RowSource, Spec, Task, fitted
 from fisherkit.tuning import CRITERIA, relevance
+
+Widths = relevance.Widths
 
 
 @dataclass(frozen=True)
 class FeatureFit(Fit):
     """A fit whose kernel has a width for each feature: gamma and relevance (d,), how learned."""
 
-    gamma: Any = None
-    relevance: Any = None
-    widths: Any = None
+    gamma: Array | None = None
+    relevance: Array | None = None
+    widths: Widths | None = None
 
 
 def fit(rows: RowSource, spec: Spec) -> FeatureFit:
@@ -49,10 +51,10 @@ def fit(rows: RowSource, spec: Spec) -> FeatureFit:
         root = arrays.like(np.exp(0.5 * log_w) / math.sqrt(2), raw)
         task = replace(task.on(features * root), gamma=1.0, search_gamma=False)
         tuned = task.tune()
-    found = fitted(replace(task, features=features), tuned)
+    result = fitted(replace(task, features=features), tuned)
     xp = arrays.namespace(raw)
     expansion = replace(
-        found.expansion,
+        result.expansion,
         kernel=replace(kernel, theta=np.append(0.0, log_w)),
         centres=xp.take(features, arrays.indices(tuned.centres, raw), axis=0),
     )
@@ -64,11 +66,11 @@ def fit(rows: RowSource, spec: Spec) -> FeatureFit:
     relevances[used] = np.where(varies, np.exp(log_w), 0.0)
     return FeatureFit(
         expansion=expansion,
-        centres=found.centres,
-        selection=found.selection,
-        left_out=found.left_out,
-        scatter=found.scatter,
-        training=found.training,
+        centres=result.centres,
+        selection=result.selection,
+        left_out=result.left_out,
+        scatter=result.scatter,
+        training=result.training,
         gamma=arrays.like(gamma, raw),
         relevance=arrays.like(relevances, raw),
         widths=widths,
@@ -97,7 +99,7 @@ def _left_out(spec: Spec, task: Task) -> tuple[relevance.LeftOut, np.ndarray]:
     return left_out, index[first]
 
 
-def check(model: Any) -> None:
+def check(model: BaseEstimator) -> None:
     """Refuse parameters that leave nothing, or nothing with a gradient, to learn widths by."""
     needs = {"kernel": "rbf", "gamma": "loo", "regularization": "loo"}
     for name, value in needs.items():

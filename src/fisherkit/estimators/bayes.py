@@ -7,22 +7,14 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import Kernel as KernelOfSklearn
 from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fisherkit.bayes import (
-    EVIDENCE,
-    SIDE,
-    Contrasts,
-    Exact,
-    Posterior,
-    Projected,
-    Sample,
-    learning,
-)
+from fisherkit.bayes import EVIDENCE, SIDE, Contrasts, Exact, Posterior, Projected, Sample, learning
 from fisherkit.core import (
     Array,
     Covariance,
@@ -37,13 +29,10 @@ from fisherkit.core import (
     coding,
 )
 from fisherkit.estimators import opening, validation
-from fisherkit.estimators.base import (
-    KernelModel,
-    standardisation,
-    whole,
-)
+from fisherkit.estimators.base import KernelModel, standardisation, whole
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import Reach
+from fisherkit.interfaces import Seed
 from fisherkit.rows import IN_MEMORY, Expansion, require_finite_model, rows_have_numbers
 from fisherkit.stored import stored
 from fisherkit.tuning import Climb, Ending, LocalParts, log, maximise, mention
@@ -184,16 +173,16 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
 
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: str | KernelOfSklearn = "rbf",
         *,
         ard: bool = False,
         linear: bool = False,
         evidence: str = "fisher",
         n_restarts: int = 3,
-        hyperprior: Any = "auto",
+        hyperprior: float | str | None = "auto",
         n_inducing: int | None = None,
         probability: str = "loo",
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
@@ -208,7 +197,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.verbose = verbose
 
     @whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters and fit.
 
         Parameters
@@ -225,12 +214,12 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         """
         self._check_parameters()
         rows = opening.in_memory(self, X, y, sample_weight, IN_MEMORY)
-        X, labels, kept = rows.X, rows.labels, rows.kept
+        labels = rows.labels
         assert labels is not None
         self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
-        sample, group = self._sample(X, labels, rng)
-        self._rows_seen, self._training = (kept, group), sample
+        sample, group = self._sample(rows.X, labels, rng)
+        self._rows_seen, self._training = (rows.kept, group), sample
         learned = self._learn(sample, rng)
         decisions = self._fit_scores(sample, learned)
         self._keep(sample, learned)
@@ -375,8 +364,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         losers: list[Climb] = []
         if sample.X.shape[0] > 2 * _SCREEN_ROWS and len(starts) > 1:
             part = sample.thinned(_SCREEN_ROWS).evidence(covariance, self.evidence)
-            found = maximise(part, starts, covariance.bounds)
-            starts, losers = [found[0].theta], found[1:]
+            screened = maximise(part, starts, covariance.bounds)
+            starts, losers = [screened[0].theta], screened[1:]
         objective = sample.evidence(covariance, self.evidence)
         climbs = maximise(objective, starts, covariance.bounds) + losers
         return learning.Learned(
@@ -393,11 +382,11 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         mention(self, self.status_, set(Ending) - {Ending.CONVERGED})
         self.kernel_: Any = None
         self.length_scale_: Any = None
-        self.relevance_: Any = None
+        self.relevance_: Array | None = None
         noise = self._posterior.ratio / self._posterior.beta
         self.amplitude_ = noise * math.exp(theta[0])
         if isinstance(covariance, KernelObject):
-            self.kernel_ = self.kernel.clone_with_theta(theta[1:])
+            self.kernel_ = covariance.kernel.clone_with_theta(theta[1:])
             return
         w = covariance.weights(theta, sample.X.shape[1])
         if not covariance.rbf:
@@ -481,7 +470,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         mu = learning.noise(K_nm, sample.weights) if K_mm is None else 1.0
         return Reach.of(form, sample.codes, mu, K_nm), self._expansion.centres
 
-    def latent(self, X: Any, return_std: bool = False) -> Any:
+    def latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """The discriminant relative to the midpoint of the class centres, and its error bars.
 
         Parameters
@@ -499,12 +488,12 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         """
         check_is_fitted(self)
         self._check_namespace(X, "latent")
-        X = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
-        mean, variance = self._latent(arrays.widen(X), with_variance=return_std)
-        mean = arrays.narrowed(mean[:, 0] if mean.shape[1] == 1 else mean, X.dtype)
+        rows = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
+        mean, variance = self._latent(arrays.widen(rows), with_variance=return_std)
+        mean = arrays.narrowed(mean[:, 0] if mean.shape[1] == 1 else mean, rows.dtype)
         if variance is None:
             return mean
-        return mean, arrays.narrowed(variance**0.5, X.dtype)
+        return mean, arrays.narrowed(variance**0.5, rows.dtype)
 
     def _latent(self, X: Array, *, with_variance: bool) -> tuple[Array, Array | None]:
         """Posterior mean (n, c-1) and variance (n,), in row blocks."""
@@ -525,11 +514,11 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             rows_have_numbers(variance[:, None], "error bar")
         return mean, variance
 
-    def _decisions(self, X: Any, method: str) -> tuple[Array, Any]:
+    def _decisions(self, X: ArrayLike, method: str) -> tuple[Array, np.dtype]:
         check_is_fitted(self)
         if not self._noise_model:
             return super()._decisions(X, method)
         self._check_namespace(X, method)
-        X = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
-        mean, variance = self._latent(arrays.widen(X), with_variance=True)
-        return self._posterior.log_odds(mean, variance), X.dtype
+        rows = validate_data(self, X, reset=False, dtype=arrays.float_dtypes(X))
+        mean, variance = self._latent(arrays.widen(rows), with_variance=True)
+        return self._posterior.log_odds(mean, variance), rows.dtype

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from fisherkit.committee import COMBINE, Asked, CommitteeFit, Status, fit, table
-from fisherkit.core import (
-    KERNELS,
-    Kernel,
-    arrays,
-    width_of_moments,
-    width_step,
-)
+from fisherkit.core import KERNELS, Array, Kernel, arrays, width_of_moments, width_step
 from fisherkit.estimators import validation
 from fisherkit.estimators.base import PENALTIES, KernelModel, whole
 from fisherkit.estimators.decisions import DecisionMixin
+from fisherkit.interfaces import ClassWeight, Container, KernelName, MemoryLimit, Seed
 from fisherkit.rows import RowSource, require_finite_model
 from fisherkit.stored import stored
 from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
@@ -40,7 +36,7 @@ class _Record:
 class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     r"""Every kernel Fisher discriminant on a grid, weighted by its leave-one-out likelihood.
 
-    Tuning prices a grid of kernel widths and regularisations by exact leave-one-out and keeps one
+    Tuning compares a grid of kernel widths and regularisations by exact leave-one-out and keeps one
     model. This classifier keeps them all: each member is calibrated on its leave-one-out scores,
     and its weight follows from how well it then predicts the rows left out.
 
@@ -156,21 +152,21 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernels: Any = ("rbf", "laplacian"),
+        kernels: Sequence[KernelName] = ("rbf", "laplacian"),
         *,
         n_widths: int = 7,
-        gammas: Any = None,
+        gammas: Sequence[ArrayLike] | None = None,
         combine: str = "average",
         min_weight: float = 1e-4,
         degree: float = 3,
         coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
+        kernel_params: dict[str, object] | None = None,
         penalty: str = "rkhs",
-        basis: Any = "auto",
+        basis: str | ArrayLike = "auto",
         n_components: int | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        max_memory: Any = None,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        max_memory: MemoryLimit = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.kernels = kernels
@@ -198,12 +194,14 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         return self._record.members
 
     @property
-    def dual_coef_(self) -> dict[tuple[str, float | None], Any]:
+    def dual_coef_(self) -> dict[tuple[str, float | None], Array]:
         return self._dual_coef
 
     @whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Price every member, weigh them, and add them up.
+    def fit(
+        self, X: Container | ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Rate every member by leave-one-out, weigh them, and add them up.
 
         Parameters
         ----------
@@ -222,9 +220,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self._store(rows, fit(rows, self._asked()))
         return self
 
-    def _store(self, rows: RowSource, found: CommitteeFit) -> None:
+    def _store(self, rows: RowSource, fit: CommitteeFit) -> None:
         """Fitted attributes."""
-        committee, intercept = found.committee, found.committee.intercept
+        committee, intercept = fit.committee, fit.committee.intercept
         names, labels, flat = self._names(), rows.labels, rows.flat
         assert labels is not None
         self.classes_ = labels.classes
@@ -239,11 +237,11 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             require_finite_model(part.coef, intercept)
             key = names[part.family], part.gamma
             self._dual_coef[key] = part.coef[:, 0] if flat else part.coef.T
-            self.basis_indices_[key] = arrays.indices(found.places[part.centres], intercept)
-        self._expansion = found.expansion
-        logits = found.expansion
+            self.basis_indices_[key] = arrays.indices(fit.places[part.centres], intercept)
+        self._expansion = fit.expansion
+        logits = fit.expansion
         self.loo_proba_ = rows.in_order(
-            found.left_out, lambda X: probabilities(logits(X), 1.0), labels.n_classes
+            fit.left_out, lambda X: probabilities(logits(X), 1.0), labels.n_classes
         )
 
     def _check_words(self) -> None:

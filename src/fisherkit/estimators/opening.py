@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
@@ -12,9 +13,12 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from fisherkit.core import Array, Labels, Weights, arrays
 from fisherkit.estimators import validation
+from fisherkit.interfaces import ClassWeight, Container, Frame, MemoryLimit
 from fisherkit.rows import (
+    Basis,
     BlockRows,
     Budget,
+    Collection,
     DaskRows,
     LocalRows,
     MemoryRows,
@@ -31,8 +35,26 @@ from fisherkit.rows import (
 )
 
 
+class Model(Protocol):
+    """What is asked of an estimator whose rows are opened."""
+
+    max_memory: MemoryLimit
+
+    @property
+    def _pairwise(self) -> bool: ...
+
+    def _basis(self) -> Basis: ...
+
+    def _needs_every_row(self) -> str | None: ...
+
+
 def in_memory(
-    model: Any, X: Any, y: Any, sample_weight: Any, plan: Plan, class_weight: Any = None
+    model: Model,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    plan: Plan,
+    class_weight: ClassWeight = None,
 ) -> MemoryRows:
     """Rows that are validated, all at once; the plan may still be to take sums over blocks."""
     if hasattr(X, "toarray") and hasattr(model, "max_memory"):  # sparse rows that memory holds
@@ -41,55 +63,68 @@ def in_memory(
         X = X.to_numpy()
     classifier = is_classifier(model)
     options = {} if classifier else {"multi_output": True, "y_numeric": True}
-    X, y = validate_data(model, X, y, dtype=arrays.float_dtypes(X), ensure_min_samples=2, **options)
-    rounding, X, n = arrays.eps(X), arrays.widen(X), X.shape[0]
+    given, targets = validate_data(
+        model, X, y, dtype=arrays.float_dtypes(X), ensure_min_samples=2, **options
+    )
+    rounding, x, n = arrays.eps(given), arrays.widen(given), given.shape[0]
     pairwise = model._pairwise
     if pairwise:
-        validation.precomputed(X, rounding)
+        validation.precomputed(x, rounding)
     else:
-        validation.mention_scales(X)
+        validation.mention_scales(x)
     if classifier:
-        check_classification_targets(y)
-    frequency, kept = frequencies(sample_weight, n, X)
-    X, dropped = split_rows(X, kept, pairwise=pairwise)
+        check_classification_targets(targets)
+    frequency, kept = frequencies(sample_weight, n, x)
+    x, dropped = split_rows(x, kept, pairwise=pairwise)
     if not pairwise:
-        squarable("X", X)
-    y = take_rows(y, kept)
-    Y, labels, weights = _targets(model, y, take_rows(frequency, kept), class_weight)
+        squarable("X", x)
+    targets = take_rows(targets, kept)
+    Y, labels, weights = _targets(model, targets, take_rows(frequency, kept), class_weight)
     return MemoryRows(
-        X=X,
+        X=x,
         Y=Y,
         weights=weights,
         labels=labels,
-        flat=labels.n_classes == 2 if labels else len(y.shape) == 1,
+        flat=labels.n_classes == 2 if labels else len(targets.shape) == 1,
         rounding=rounding,
         n=n,
         kept=kept,
         dropped=dropped,
         plan=plan,
-        budget=Budget(memory_budget(model.max_memory, X) if plan.streamed else 0),
+        budget=Budget(memory_budget(model.max_memory, x) if plan.streamed else 0),
     )
 
 
 def in_blocks(
-    model: Any, X: Any, y: Any, sample_weight: Any, plan: Plan, class_weight: Any = None
+    model: Model,
+    X: Container,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    plan: Plan,
+    class_weight: ClassWeight = None,
 ) -> BlockRows:
     """Rows of any container, of which nothing but the shape is read yet."""
     validate_data(model, X, skip_check_array=True)
     if hasattr(X, "columns"):
-        require_number_columns(X, "X")
+        require_number_columns(cast("Frame", X), "X")
     X, reference, n = X.tocsr() if hasattr(X, "tocsr") else X, reference_of(X), X.shape[0]
-    y = _checked_targets(X, y, classifier=is_classifier(model))
+    targets = _checked_targets(X, y, classifier=is_classifier(model))
     frequency, kept = frequencies(sample_weight, n, reference)
-    flat = len(y.shape) == 1
-    y = take_rows(y, kept)
-    Y, labels, weights = _targets(model, y, take_rows(frequency, kept), class_weight)
+    flat = len(targets.shape) == 1
+    targets = take_rows(targets, kept)
+    Y, labels, weights = _targets(model, targets, take_rows(frequency, kept), class_weight)
     budget = Budget(memory_budget(model.max_memory, Y))
     rows = LocalRows(X, _spread(Y, kept, n), frequency, _spread(weights.cost, kept, n), budget)
     return BlockRows(rows, plan, labels, labels.n_classes == 2 if labels else flat, kept)
 
 
-def on_dask(model: Any, X: Any, y: Any, sample_weight: Any, class_weight: Any = None) -> DaskRows:
+def on_dask(
+    model: Model,
+    X: Collection,
+    y: Collection | ArrayLike,
+    sample_weight: Collection | ArrayLike | None,
+    class_weight: ClassWeight = None,
+) -> DaskRows:
     """Rows of a Dask collection, whose targets are looked at where they are."""
     whole = model._needs_every_row()
     if whole:
@@ -109,7 +144,7 @@ def on_dask(model: Any, X: Any, y: Any, sample_weight: Any, class_weight: Any = 
 
 
 def _targets(
-    model: Any, y: Any, frequency: Array, class_weight: Any
+    model: Model, y: Array, frequency: Array, class_weight: ClassWeight
 ) -> tuple[Array, Labels | None, Weights]:
     """Targets Y (n, k) of rows of positive weight, their labels if they have any, and weights."""
     xp = arrays.namespace(frequency)
@@ -122,25 +157,24 @@ def _targets(
     return Y, None, Weights(frequency, xp.ones_like(frequency))
 
 
-def _checked_targets(X: Any, y: Any, *, classifier: bool) -> Any:
+def _checked_targets(X: Container, y: ArrayLike, *, classifier: bool) -> Array:
     """y of any container, as long as X; nothing of X is read but its shape."""
-    if not arrays.is_array_api(y):
-        y = np.asarray(y)
+    targets: Array = y if arrays.is_array_api(y) else np.asarray(y)
     if classifier:
-        if arrays.is_numpy(y):
-            y = column_or_1d(y, warn=True)
-            if y.dtype.kind == "f":
-                assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-    elif arrays.is_numpy(y):
-        y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
-    check_consistent_length(X, y)
+        if arrays.is_numpy(targets):
+            targets = column_or_1d(targets, warn=True)
+            if targets.dtype.kind == "f":
+                assert_all_finite(targets, input_name="y")
+        check_classification_targets(targets)
+    elif arrays.is_numpy(targets):
+        targets = check_array(targets, ensure_2d=False, dtype="numeric", input_name="y")
+    check_consistent_length(X, targets)
     if X.shape[0] < 2:
         raise ValueError(
             f"Found array with {X.shape[0]} sample(s) (shape={X.shape}) while a minimum of 2 is "
             "required."
         )
-    return y
+    return targets
 
 
 def _spread(values: Array, kept: np.ndarray, n: int) -> Array:
@@ -152,7 +186,7 @@ def _spread(values: Array, kept: np.ndarray, n: int) -> Array:
     return arrays.like(out, values)
 
 
-def take_rows(values: Any, kept: np.ndarray) -> Any:
+def take_rows(values: Array, kept: np.ndarray) -> Array:
     """Rows ``kept`` of an array of any namespace."""
     if len(kept) == values.shape[0]:
         return values

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 
-from fisherkit.core import Gram, forward, reference_width, width_step
+from fisherkit.core import Array, Gram, forward, reference_width, width_step
 from fisherkit.estimators import opening, validation
-from fisherkit.estimators.base import (
-    THRESHOLDS,
-    KernelModel,
-    whole,
-)
+from fisherkit.estimators.base import THRESHOLDS, KernelModel, whole
 from fisherkit.estimators.decisions import DecisionMixin
-from fisherkit.rows import (
-    IN_MEMORY,
-    Expansion,
-    centre_rows,
-    gamma_by_thumb,
-    require_finite_model,
-)
+from fisherkit.interfaces import ClassWeight, CrossValidation, KernelName, Seed
+from fisherkit.rows import IN_MEMORY, Expansion, centre_rows, gamma_by_thumb, require_finite_model
 from fisherkit.sparse import Choice, Family, ForwardLearner, LqLearner, Sample, crossfit
 from fisherkit.stored import stored
 
@@ -45,20 +36,75 @@ class ExpansionMixin(ClassifierMixin):
 
     _gamma_rules: ClassVar[tuple[str, ...]] = GAMMA_RULES
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.array_api_support = False
         return tags
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Sample, Any]:
+    @whole
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Choose the kernel width and the size of the model by cross-validation, and fit.
+
+        Parameters
+        ----------
+        X : (n, d), or (n, n) for a precomputed kernel
+        y : (n,)
+            Labels of any type.
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+        groups : (n,), default=None
+            Passed to the splitter given as ``cv``.
+
+        Returns
+        -------
+        self
+        """
+        learner = self._learner()
+        sample, classes = self._sample(X, y, sample_weight, groups)
+        choice = crossfit.choose(
+            sample,
+            learner,
+            self._gammas(sample),
+            sparsest=self.select == "sparsest",
+            balanced=self.threshold == "balanced",
+        )
+        family, member, candidates = crossfit.refit(sample, choice)
+        self._keep(sample, classes, choice, family, member, candidates)
+        self._keep_path(sample, choice, family, candidates)
+        return self
+
+    def _learner(self) -> crossfit.Learner:
+        """What is fitted to each fold; refuses parameters that are not valid."""
+        raise NotImplementedError
+
+    def _keep_path(
+        self, sample: Sample, choice: Choice, family: Family, candidates: np.ndarray
+    ) -> None:
+        """Fitted attributes that say what was compared."""
+        raise NotImplementedError
+
+    def _sample(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+    ) -> tuple[Sample, Array]:
         """Validated, merged rows with their folds, and what `_keep` needs of the rest."""
         validation.one_of("select", self.select, SELECT)
         validation.one_of("threshold", self.threshold, THRESHOLDS)
         source = opening.in_memory(self, X, y, sample_weight, IN_MEMORY, self.class_weight)
-        X, kept, n_rows, labels = source.X, source.kept, source.n, source.labels
+        kept, n_rows, labels = source.kept, source.n, source.labels
         assert labels is not None
-        y, frequency = labels.values, labels.weights.frequency
-        gram = Gram(X, self._kernel(), source.rounding)
+        frequency = labels.weights.frequency
+        gram = Gram(source.X, self._kernel(), source.rounding)
         merged_gram, merged, first, group = crossfit.merge(gram, labels)
         cv = self.cv
         if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool) and cv >= 2:
@@ -70,7 +116,9 @@ class ExpansionMixin(ClassifierMixin):
             order, copies = np.argsort(group, kind="stable"), np.bincount(group)
             tests = np.split(kept[order], np.cumsum(copies)[:-1])
         else:
-            pairs = validation.fold_pairs(cv, X, y, groups, kept, n_rows, classifier=True)
+            pairs = validation.fold_pairs(
+                cv, source.X, labels.values, groups, kept, n_rows, classifier=True
+            )
             folds = crossfit.merged_folds(pairs, group, frequency)
             tests = [kept[test] for _, test in pairs]
         merged_row = np.full(n_rows, -1)
@@ -128,19 +176,10 @@ class ExpansionMixin(ClassifierMixin):
         reference, step = reference_width(X, frequency, kernel), width_step(kernel)
         return [reference * step**j for j in _WIDTHS]
 
-    def _choose(self, sample: Sample, learner: crossfit.Learner) -> Choice:
-        return crossfit.choose(
-            sample,
-            learner,
-            self._gammas(sample),
-            sparsest=self.select == "sparsest",
-            balanced=self.threshold == "balanced",
-        )
-
     def _keep(
         self,
         sample: Sample,
-        classes: Any,
+        classes: Array,
         choice: Choice,
         family: Family,
         member: int,
@@ -228,7 +267,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     rho_ : float
     gamma_ : float or None
     path_ : ndarray with fields gamma, rho, n_terms, cv_error, cv_se
-        Every model priced; ``n_terms`` is the mean over the folds.
+        Every model compared; ``n_terms`` is the mean over the folds.
     cv_error_ : float
         Cross-validated error of the choice: optimistic, as the smallest of many.
     cv_decision_ : (n,) or (n, n_classes)
@@ -273,22 +312,22 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: KernelName = "rbf",
         *,
         q: float = 1.0,
         rho: float | str = "cv",
         gamma: float | str = "cv",
         degree: float = 3,
         coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        cv: Any = 5,
+        kernel_params: dict[str, object] | None = None,
+        cv: CrossValidation = 5,
         penalize_bias: bool = False,
         select: str = "error",
         threshold: str = "prior",
-        basis: Any = "auto",
+        basis: str | ArrayLike = "auto",
         n_candidates: int | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
@@ -308,42 +347,26 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Choose rho and the kernel width by cross-validation, and fit.
-
-        Parameters
-        ----------
-        X : (n, d), or (n, n) for a precomputed kernel
-        y : (n,)
-            Labels of any type.
-        sample_weight : (n,), default=None
-            Number of copies of each row.
-        groups : (n,), default=None
-            Passed to the splitter given as ``cv``.
-
-        Returns
-        -------
-        self
-        """
+    def _learner(self) -> LqLearner:
         q = validation.number("q", self.q)
         if not 0 < q <= 2:
             raise ValueError(f"q={self.q!r} is not valid; use a number in (0, 2].")
         rho = validation.number_or_rule("rho", self.rho, ("cv",))
-        sample, classes = self._sample(X, y, sample_weight, groups)
-        learner = LqLearner(
+        return LqLearner(
             q=q,
             penalize_bias=validation.flag("penalize_bias", self.penalize_bias),
             balanced=self.threshold == "balanced",
             rhos=None if rho is None else np.array([rho]),
         )
-        choice = self._choose(sample, learner)
-        self._keep(sample, classes, choice, *crossfit.refit(sample, choice))
+
+    def _keep_path(
+        self, sample: Sample, choice: Choice, family: Family, candidates: np.ndarray
+    ) -> None:
         self.path_ = repack_fields(choice.path[["gamma", "rho", "n_terms", "cv_error", "cv_se"]])
         self.rho_ = float(choice.path["rho"][choice.chosen])
-        if rho is not None and self.n_terms_ == 0:
-            warnings.warn(validation.nothing_retained(rho, len(sample.centres)), stacklevel=2)
-        return self
+        if self.rho != "cv" and self.n_terms_ == 0:
+            words = validation.nothing_retained(self.rho_, len(sample.centres))
+            warnings.warn(words, stacklevel=4)
 
 
 @stored("ForwardFisherClassifier")
@@ -351,7 +374,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     r"""Kernel classifier grown term by term, by leave-one-out error (F-OFS-LOO) or kFDA_OLS.
 
     Each step adds the kernel that most improves the criterion and makes all others orthogonal to
-    it, so that one run prices models of every size.
+    it, so that one run compares models of every size.
 
     Parameters
     ----------
@@ -431,23 +454,23 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: KernelName = "rbf",
         *,
         criterion: str = "loo_error",
         gamma: float | str = "cv",
         degree: float = 3,
         coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        cv: Any = 5,
+        kernel_params: dict[str, object] | None = None,
+        cv: CrossValidation = 5,
         max_terms: int | None = None,
         patience: int = 5,
         evidence: bool = False,
         select: str = "error",
         threshold: str = "prior",
-        basis: Any = "auto",
+        basis: str | ArrayLike = "auto",
         n_candidates: int | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
@@ -468,43 +491,24 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Choose the kernel width by cross-validation, and select terms.
-
-        Parameters
-        ----------
-        X : (n, d), or (n, n) for a precomputed kernel
-        y : (n,)
-            Labels of any type.
-        sample_weight : (n,), default=None
-            Number of copies of each row.
-        groups : (n,), default=None
-            Passed to the splitter given as ``cv``.
-
-        Returns
-        -------
-        self
-        """
+    def _learner(self) -> ForwardLearner:
         validation.one_of("criterion", self.criterion, forward.CRITERIA)
-        max_terms = validation.count("max_terms", self.max_terms)
-        patience = validation.positive("patience", self.patience)
-        sample, classes = self._sample(X, y, sample_weight, groups)
-        learner = ForwardLearner(
+        return ForwardLearner(
             criterion=self.criterion,
-            max_terms=max_terms or _MOST_TERMS,
-            patience=patience,
+            max_terms=validation.count("max_terms", self.max_terms) or _MOST_TERMS,
+            patience=validation.positive("patience", self.patience),
             evidence=validation.flag("evidence", self.evidence),
             balanced=self.threshold == "balanced",
         )
-        choice = self._choose(sample, learner)
-        family, member, candidates = crossfit.refit(sample, choice)
-        self._keep(sample, classes, choice, family, member, candidates)
+
+    def _keep_path(
+        self, sample: Sample, choice: Choice, family: Family, candidates: np.ndarray
+    ) -> None:
         fields = ["gamma", "n_terms", "cv_error", "cv_se", "stopped"]
         self.path_ = repack_fields(choice.path[fields])
-        run = family.record
+        run = family.growth
+        assert run is not None
         self.growth_ = np.empty(len(run.order) + 1, dtype=GROWTH_DTYPE)
         self.growth_["row"] = np.append(-1, sample.rows[candidates[run.order]])
         self.growth_["conditional_loo_error"] = run.loo_error
         self.growth_["conditional_loo_mse"] = run.loo_mse
-        return self

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
 
 from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
 from fisherkit.estimators import opening
+from fisherkit.interfaces import Container
 from fisherkit.rows import Blend, Expansion, LocalRows, Plan, Task
 from fisherkit.tuning import Decision
 
@@ -63,11 +65,11 @@ class Inside:
         """Fits of all mu at the width of the fit."""
         return self.estimator._path()
 
-    def task(self, X: Any, y: Any) -> Task:
+    def task(self, X: ArrayLike, y: ArrayLike) -> Task:
         """A fit to X and y that has not happened yet."""
         return self.estimator._task(X, y)
 
-    def blocks(self, X: Any, y: Any) -> tuple[LocalRows, Rule]:
+    def blocks(self, X: Container, y: ArrayLike) -> tuple[LocalRows, Rule]:
         """The rows of a fit in blocks, without sample weights, and its rule."""
         model = self.estimator
         plan = Plan(True, "given", None, "")
@@ -84,6 +86,6 @@ class Inside:
         return arrays.to_numpy(self.estimator._decision.coordinates(scores))
 
 
-def inside(estimator: Any) -> Inside:
+def inside(estimator: BaseEstimator) -> Inside:
     """The inside of a (fitted) estimator."""
     return Inside(estimator)

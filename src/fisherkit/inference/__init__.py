@@ -3,5 +3,3 @@
 from fisherkit.inference.conformal import BLOCK, Reach
 from fisherkit.inference.influence import influences, leverages
 from fisherkit.inference.relabel import Relabelled
-
-__all__ = ["BLOCK", "Reach", "Relabelled", "influences", "leverages"]

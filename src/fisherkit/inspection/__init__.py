@@ -11,21 +11,3 @@ from fisherkit.inspection.left_out import (
 )
 from fisherkit.inspection.searches import size_curve, width_curves
 from fisherkit.inspection.streamed import streamed_path
-
-__all__ = [
-    "TaskLabels",
-    "audit",
-    "doubts",
-    "harms",
-    "how_left_out",
-    "in_blocks",
-    "left_out_coordinates",
-    "left_out_logits",
-    "left_out_path",
-    "metric_name",
-    "missing",
-    "refit",
-    "size_curve",
-    "streamed_path",
-    "width_curves",
-]

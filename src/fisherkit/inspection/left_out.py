@@ -26,27 +26,13 @@ from fisherkit.tuning import Selection, fit_slope, loo_decisions, mu_grid
 
 @dataclass(frozen=True)
 class LeftOutPath:
-    """Logits of left-out rows along mu, at the kernel width of the fit.
+    """Logits of left-out rows along mu, at the kernel width of the fit."""
 
-    Attributes
-    ----------
-    mu : (p,)
-        Ascending: every value that tuning compared at this width, the chosen one included.
-    chosen : int
-        Position of the chosen value.
-    logits : (n, k, p)
-        Each mu with the slope that its own left-out decisions call for.
-    coordinates : (n, c-1)
-        Discriminant coordinates of the left-out rows at the mu chosen.
-    ridge : Ridge or None
-        The fit at the mu chosen; ``None`` for a fit in blocks.
-    """
-
-    mu: np.ndarray
-    chosen: int
-    logits: np.ndarray
-    coordinates: np.ndarray
-    ridge: Ridge | None
+    mu: np.ndarray  # (p,), ascending: all that tuning compared at this width, and the chosen one
+    chosen: int  # the position of the chosen one
+    logits: np.ndarray  # (n, k, p), each mu with the slope that its own left-out decisions call for
+    coordinates: np.ndarray  # (n, c-1), discriminant coordinates at the mu chosen
+    ridge: Ridge | None  # the fit at the mu chosen; None for a fit in blocks
 
 
 def how_left_out(model: ClassifierMixin) -> str:
@@ -91,8 +77,8 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
     At the mu of the fit the logits are those of the fit; at smaller mu they are as accurate as its
     decomposition (exact on the full path and with chosen centres).
     """
-    own = inside(model)
-    task, path = own.training, own.path()
+    view = inside(model)
+    task, path = view.training, view.path()
     assert task is not None
     mus = _compared(model.selection_)
     if len(mus) == 1:
@@ -110,7 +96,7 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
         mu=mus,
         chosen=chosen,
         logits=np.stack(logits, axis=2),
-        coordinates=own.left_out_coordinates(ridge),
+        coordinates=view.left_out_coordinates(ridge),
         ridge=ridge,
     )
 
@@ -127,8 +113,8 @@ def _compared(selection: Selection) -> np.ndarray:
 
 def left_out_coordinates(model: BayesianFisherClassifier) -> np.ndarray:
     """Discriminant coordinates (n, c-1) of the rows of the fit by models fitted without them."""
-    own = inside(model)
-    return own.left_out_coordinates(own.refit())[own.rows[1]]
+    view = inside(model)
+    return view.left_out_coordinates(view.refit())[view.rows[1]]
 
 
 def calibrated_logits(

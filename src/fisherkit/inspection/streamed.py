@@ -5,23 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fisherkit.core import Array, Residuals, Weights, arrays, membership
+from fisherkit.core import Array, Kernel, Residuals, Weights, arrays, membership
 from fisherkit.estimators import KernelFisherClassifier, inside, validation
 from fisherkit.inspection.left_out import LeftOutPath, calibrated_logits, left_out_logits
-from fisherkit.rows import (
-    Centres,
-    Form,
-    Kept,
-    LocalRows,
-    SecondPass,
-    form_of_rows,
-    read_rows,
-)
+from fisherkit.interfaces import Container
+from fisherkit.rows import Centres, Form, Kept, LocalRows, SecondPass, form_of_rows, read
 from fisherkit.tuning import mu_grid
 
 
 def streamed_path(
-    model: KernelFisherClassifier, X: ArrayLike, y: ArrayLike, rows: np.ndarray
+    model: KernelFisherClassifier, X: Container, y: ArrayLike, rows: np.ndarray
 ) -> LeftOutPath:
     """Left-out logits of some rows at the mu of the fit and on the grid around it.
 
@@ -29,7 +22,7 @@ def streamed_path(
     ----------
     model : KernelFisherClassifier
         Fitted to X and y in blocks, without sample weights.
-    X : (n, d), anything that `fisherkit.rows.sources` reads
+    X : (n, d), of any container
     y : (n,)
     rows : (s,)
         Ascending positions of the rows wanted.
@@ -44,9 +37,10 @@ def streamed_path(
     weights, indicator = Weights(everything.frequency, everything.cost), membership(Y)
     place = arrays.indices(rows, Y)
     w = weights.take(place)
-    part = LocalRows(read_rows(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
+    part = LocalRows(read(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
     shown, expansion = arrays.take_rows(indicator, place), inside(model).expansion
     ones = arrays.namespace(Y).ones_like(expansion.coef[:, 0])
+    assert isinstance(expansion.kernel, Kernel)
     centres = Centres.of(expansion.kernel, expansion.centres, ones, model.penalty)
     bias = validation.bias(model.bias)
     form, relative = form_of_rows(everything, centres, part.block(slice(0, part.n)), bias)

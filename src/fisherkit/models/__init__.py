@@ -1,9 +1,5 @@
 """Models in files that are safe to open, and as ONNX graphs."""
 
-from fisherkit.models.checks import Metadata as Metadata
-from fisherkit.models.files import ModelFile, ModelFileError
-
-__all__ = [
-    "ModelFile",
-    "ModelFileError",
-]
+from fisherkit.models.archives import ModelFileError
+from fisherkit.models.checks import Metadata
+from fisherkit.models.files import ModelFile

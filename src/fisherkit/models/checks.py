@@ -78,10 +78,10 @@ def check_metadata(about: Metadata) -> None:
         if len(column["values"]) != wanted:
             raise ModelFileError(f"its column {column['name'][:100]!r} is not described.")
     summary = about["summary"]
-    for found in (summary["error_after_selection"], summary["held_out"]):
-        if found is not None and found.get("interval") is not None:
-            _check(found["interval"], [_Number], "interval")
-            if len(found["interval"]) != 2:
+    for error in (summary["error_after_selection"], summary["held_out"]):
+        if error is not None and error.get("interval") is not None:
+            _check(error["interval"], [_Number], "interval")
+            if len(error["interval"]) != 2:
                 raise ModelFileError("its error has no interval of two ends.")
 
 
@@ -169,8 +169,8 @@ def _ask_about(model: BaseEstimator, X: Rows) -> None:
 
 def _known_rows(model: BaseEstimator, features: int) -> np.ndarray:
     """Rows that the model must have an answer for: its own centres, where it has any."""
-    found = getattr(inside(model), "expansion", None)
-    for holder in (found, *getattr(found, "parts", ())):
+    expansion = getattr(inside(model), "expansion", None)
+    for holder in (expansion, *getattr(expansion, "parts", ())):
         centres = getattr(holder, "centres", None)
         if isinstance(centres, np.ndarray) and centres.ndim == 2 and len(centres):
             return centres[:: max(1, len(centres) // _ROWS_TRIED)]

@@ -42,8 +42,6 @@ from fisherkit.models.checks import Metadata, check_metadata, check_model
 from fisherkit.stored import NAMES, rebuilt, state_of
 from fisherkit.whole_files import written
 
-__all__ = ["ModelFile", "ModelFileError", "VersionWarning", "load", "read_metadata", "save"]
-
 FORMAT = 2
 LIBRARIES = ("fisherkit", "scikit-learn", "numpy", "skops")
 TRUSTED = ("numpy.dtype",)  # beside what skops trusts
@@ -246,10 +244,10 @@ def _metadata(archive: zipfile.ZipFile, path: FilePath) -> Metadata:
     about = parsed(member(archive, METADATA), Path(path).stat().st_size)
     if not isinstance(about, dict):
         about = {}
-    found = about.get("format")
-    if type(found) is not int or found != FORMAT:
+    number = about.get("format")
+    if type(number) is not int or number != FORMAT:
         raise ModelFileError(
-            f"it has the file format {str(found)[:100]}; this version of fisherkit "
+            f"it has the file format {str(number)[:100]}; this version of fisherkit "
             f"({version('fisherkit')}) reads format {FORMAT}. Train the model again, or install "
             "the version that wrote it."
         )

@@ -22,12 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fisherkit.columns import names_of
 from fisherkit.core import FittedKernel, Kernel, Parametric
-from fisherkit.estimators import (
-    DecisionMixin,
-    DiscriminantMixin,
-    FisherCommitteeClassifier,
-    inside,
-)
+from fisherkit.estimators import DecisionMixin, DiscriminantMixin, FisherCommitteeClassifier, inside
 
 try:
     from onnx import ModelProto
@@ -35,9 +30,6 @@ try:
     from fisherkit.models.onnx_graph import KERNELS, Graph, kernel_blocks, squared_distances
 except ImportError as error:
     raise ImportError("ONNX export needs onnx; pip install 'fisherkit[onnx]'.") from error
-
-
-__all__ = ["ExportError", "to_onnx"]
 
 
 class ExportError(ValueError):
@@ -102,7 +94,7 @@ def to_onnx(model: ClassifierMixin) -> ModelProto:
 
 
 def _prefix(columns: Iterable[object]) -> str:
-    """Of the names inside the graph, so that none is that of a column."""
+    """How names inside the graph begin, so that none is that of a column."""
     prefix = "fisherkit/"
     while any(str(column).startswith(prefix) for column in columns):
         prefix += "/"

@@ -95,8 +95,8 @@ def squared_distances(graph: Graph, X: str, centres: np.ndarray, weight: ArrayLi
     root = np.sqrt(np.broadcast_to(weight, centres.shape[1]))
     A = graph.times(graph.plus(X, np.zeros(centres.shape[1]) - shift), root)
     B = (centres - shift) * root
-    own = graph.plus(graph.row_sums(graph.add("Mul", A, A)), np.sum(B * B, axis=1))
-    distances = graph.add("Add", own, graph.matmul(A, -2 * B.T))
+    squares = graph.plus(graph.row_sums(graph.add("Mul", A, A)), np.sum(B * B, axis=1))
+    distances = graph.add("Add", squares, graph.matmul(A, -2 * B.T))
     return graph.add("Max", distances, graph.constant(0.0))
 
 
@@ -154,14 +154,14 @@ def _decay(distances: Callable[[Graph, str, np.ndarray], str]) -> Values:
     def values(
         graph: Graph, X: str, centres: np.ndarray, kernel: Kernel, gammas: Gammas
     ) -> list[str]:
-        found = distances(graph, X, centres)
-        return [graph.add("Exp", graph.times(found, -gamma)) for gamma in gammas]
+        D = distances(graph, X, centres)
+        return [graph.add("Exp", graph.times(D, -gamma)) for gamma in gammas]
 
     return values
 
 
 def _fixed(value: Callable[[Graph, str, np.ndarray], str]) -> Values:
-    """The same for every gamma."""
+    """The values of a kernel without a width, once for every gamma."""
     return lambda graph, X, centres, kernel, gammas: [value(graph, X, centres)] * len(gammas)
 
 

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh
     from matplotlib.lines import Line2D
 
-__all__ = [
-    "CommitteeDisplay",
-    "ProjectionDisplay",
-    "RegularizationPathDisplay",
-    "RelevanceDisplay",
-    "SparsityPathDisplay",
-]
-
 MARKERS = "os^DvP*X"  # classes differ in shape as well as in colour
 
 

@@ -26,7 +26,7 @@ class _ComputedDisplay(Display):
     """A picture of results that a function computes."""
 
     @classmethod
-    def from_predictions(cls, *results: Any, ax: Ax = None, **options: Any) -> Self:
+    def from_predictions(cls, *results: object, ax: Ax = None, **options: object) -> Self:
         """Draw results that have been computed: the parameters of the class."""
         return cls(*results, **options).plot(ax=ax)
 

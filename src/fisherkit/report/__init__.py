@@ -1,8 +1,8 @@
 """One self-contained HTML page about a trained classifier.
 
 The page is data and a small program. `describe` gathers everything it says and shows into plain
-dictionaries (`report_blocks` names the kinds), `report_scores` adds the left-out scores behind the
-sliders as packed arrays, and `render` puts both into the template of ``assets`` with its style and
+dictionaries (`blocks` names the kinds), `left_out_scores` adds what the sliders count as packed
+arrays, and `render` puts both into the template of ``assets`` with its style and
 scripts. The scripts draw what the data says: ``page.js`` sections, ``charts.js`` figures (by
 Observable Plot, an SVG library), ``counting.js`` counts left-out rows for the sliders of
 ``live.js``.

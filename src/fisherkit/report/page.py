@@ -26,8 +26,6 @@ from fisherkit.report.blocks import Block, Page, Section, section, text
 from fisherkit.report.left_out_scores import live, stratified
 from fisherkit.training import Training, method_named
 
-__all__ = ["render"]
-
 # Libraries in the order of their dependence, with the licences that must accompany them.
 VENDOR = {
     "vendor/d3.min.js": "vendor/LICENSE-d3.txt",

@@ -7,15 +7,7 @@ from sklearn.metrics import log_loss, precision_recall_curve, roc_auc_score, roc
 
 from fisherkit.core import winners
 from fisherkit.inspection import how_left_out
-from fisherkit.report.blocks import (
-    MOST_CURVES,
-    Block,
-    Section,
-    between,
-    section,
-    series_of,
-    text,
-)
+from fisherkit.report.blocks import MOST_CURVES, Block, Section, between, section, series_of, text
 from fisherkit.report.left_out_scores import thinned, wilson
 from fisherkit.terminal import percent
 from fisherkit.training import Training, method_named

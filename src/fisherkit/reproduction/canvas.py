@@ -4,9 +4,18 @@ Colours are those of Okabe and Ito, told apart by colour-blind readers; lines an
 too, for those who print in grey. A figure is 700 pixels wide at 100 dots per inch.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from numpy.typing import ArrayLike
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#777777"
@@ -15,7 +24,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
 
-def canvas(rows: int = 1, columns: int = 1, *, height: float = 4.2, **options: Any) -> Any:
+def canvas(
+    rows: int = 1, columns: int = 1, *, height: float = 4.2, **options: Any
+) -> tuple[Drawing, np.ndarray]:
     """A figure and its axes as a (rows, columns) array; nothing global changes."""
     from matplotlib.figure import Figure
 
@@ -26,7 +37,7 @@ def canvas(rows: int = 1, columns: int = 1, *, height: float = 4.2, **options: A
     return figure, grid
 
 
-def scatter(ax: Any, X: np.ndarray, y: np.ndarray) -> None:
+def scatter(ax: Axes, X: np.ndarray, y: np.ndarray) -> None:
     """Two classes of points as pluses (label 1) and circles (label 0)."""
     ax.plot(*X[y == 1].T, "+", color=BLACK, ms=5, mew=1.0, label="class 1")
     ax.plot(*X[y == 0].T, "o", color="#444444", ms=3.5, mew=0.9, mfc="none", label="class 0")
@@ -41,13 +52,13 @@ def plane(X: np.ndarray, *, points: int = 160) -> tuple[np.ndarray, np.ndarray, 
 
 
 def contour(
-    ax: Any,
+    ax: Axes,
     X: np.ndarray,
-    f: Any,
+    f: Callable[[np.ndarray], ArrayLike],
     levels: list[float],
     *,
     color: str,
-    style: Any,
+    style: str | tuple[float, tuple[float, ...]],
     width: float = 1.5,
 ) -> None:
     """Lines where f, a function of rows, has the levels; none where it does not reach them."""
@@ -60,7 +71,7 @@ def contour(
         )
 
 
-def below(figure: Any, ax: Any, **options: Any) -> None:
+def below(figure: Drawing, ax: Axes, **options: Any) -> None:
     """One legend for the whole figure, beneath it."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", frameon=False, **options)

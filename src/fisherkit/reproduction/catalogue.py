@@ -27,8 +27,8 @@ def find(name: str) -> Table | Figure:
 
 def settings(method: str) -> str | None:
     """All that determines the results of a method or study but the rows; None if unknown."""
-    found = METHODS.get(method) or STUDIES.get(method)
-    return None if found is None else found.settings
+    entry = METHODS.get(method) or STUDIES.get(method)
+    return None if entry is None else entry.settings
 
 
 def needs(task: Task) -> list[Task]:

@@ -1,8 +1,10 @@
 """What an experiment is, and the tables of the papers: one declarative entry each."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fisherkit.reproduction.methods import METHODS
 from fisherkit.reproduction.splits import IDA, UCI, n_splits
@@ -16,6 +18,9 @@ from fisherkit.reproduction.tasks import (
     Result,
     Task,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 PAPERS = {
     "orkfd": (
@@ -127,7 +132,7 @@ class Figure:
     title: str
     trials: tuple[tuple[str, str, int], ...]
     quick: tuple[tuple[str, str, int], ...]
-    draw: Callable[[Mapping[Task, Result]], Any]
+    draw: Callable[[Mapping[Task, Result]], Drawing]
     caption: str  # states n, seed and settings
 
     def tasks(self, *, splits: int = 100, quick: bool = False) -> Iterator[Task]:

@@ -21,9 +21,9 @@ def _mean(trials: list[Result], field: str) -> float:
     return float(np.mean(values(trials, field)))
 
 
-def _to(found: Iterable[float], spec: str) -> str:
+def _to(numbers: Iterable[float], spec: str) -> str:
     """Smallest and largest as text; one number where they read the same."""
-    texts = [format(value, spec) for value in (min(found), max(found))]
+    texts = [format(value, spec) for value in (min(numbers), max(numbers))]
     return " to ".join(dict.fromkeys(texts))
 
 
@@ -104,8 +104,8 @@ def _esann(results: Results) -> str:
 
 
 def _kfdaq(results: Results) -> str:
-    found = by_setting(results, "penalised-regression")
-    left, right = (found[f"start={side}"] for side in ("left", "right"))
+    runs = by_setting(results, "penalised-regression")
+    left, right = (runs[f"start={side}"] for side in ("left", "right"))
     apart = np.abs(values(left, "end") - values(right, "end")) > 1e-6
     lower = values(left, "objective") < values(right, "objective")
     return (
@@ -147,17 +147,17 @@ def _bfd(results: Results) -> str:
 def _bfd_one_width(results: Results) -> str:
     simulated = by_setting(results, "projected-error").values()
     gap = max(abs(_mean(trials, "simulated") - _mean(trials, "error")) for trials in simulated)
-    found = by_setting(results, "toy-rbf")
-    error = {setting: _mean(trials, "test_error") for setting, trials in found.items()}
+    runs = by_setting(results, "toy-rbf")
+    error = {setting: _mean(trials, "test_error") for setting, trials in runs.items()}
     overlap, bumpy, relevance = (
         {method: error[f"toy={toy} method={method}"] for method in ("BFD", "KFD", "LS-SVM")}
         for toy in ("overlap", "bumpy", "relevance")
     )
     solved = max(error[f"toy=spiral method={method}"] for method in ("BFD", "KFD", "LS-SVM"))
-    fixed = found["toy=overlap method=BFD"] + found["toy=bumpy method=BFD"]
-    ours = values(found["toy=bumpy method=BFD"], "test_error")
+    fixed = runs["toy=overlap method=BFD"] + runs["toy=bumpy method=BFD"]
+    ours = values(runs["toy=bumpy method=BFD"], "test_error")
     spread = [
-        np.std(values(found[f"toy=bumpy method={method}"], "test_error") - ours, ddof=1)
+        np.std(values(runs[f"toy=bumpy method={method}"], "test_error") - ours, ddof=1)
         / len(ours) ** 0.5
         for method in ("KFD", "LS-SVM")
     ]
@@ -178,10 +178,10 @@ def _bfd_one_width(results: Results) -> str:
 
 
 def _bfd_relevances(results: Results) -> str:
-    found = by_setting(results, "relevances")
+    runs = by_setting(results, "relevances")
     weights = {
         setting: np.array([numbers(trial["weights"]) for trial in trials])
-        for setting, trials in found.items()
+        for setting, trials in runs.items()
     }
     fisher, lssvm = (weights[f"data=ringnorm evidence={name}"] for name in ("fisher", "lssvm"))
     between = np.corrcoef(fisher)[np.triu_indices(len(fisher), 1)]
@@ -191,7 +191,7 @@ def _bfd_relevances(results: Results) -> str:
         for row in weights[f"data=splice evidence={name}"]
     ]
     ours, theirs = (
-        [f"{value:.1f}" for value in values(found[f"data=splice evidence={name}"], "auc")]
+        [f"{value:.1f}" for value in values(runs[f"data=splice evidence={name}"], "auc")]
         for name in ("fisher", "lssvm")
     )
     return (
@@ -207,14 +207,14 @@ def _bfd_relevances(results: Results) -> str:
 
 
 def _bfd_projections(results: Results) -> str:
-    found = by_setting(results, "projections")
-    training = {setting: _mean(trials, "training_gap") for setting, trials in found.items()}
-    left_out = [gap for trials in found.values() for gap in values(trials, "loo_gap")]
+    runs = by_setting(results, "projections")
+    training = {setting: _mean(trials, "training_gap") for setting, trials in runs.items()}
+    left_out = [gap for trials in runs.values() for gap in values(trials, "loo_gap")]
     bfd, kfd = (
         [training[f"data={data} method={method}"] for data in ("twonorm", "waveform")]
         for method in ("BFD", "KFD")
     )
-    reached = values(found["data=waveform method=KFD"], "auc")
+    reached = values(runs["data=waveform method=KFD"], "auc")
     return (
         "Figures 10 and 11 do not hold: BFD's training projections are the less faithful ones on "
         "both sets (largest gap between distribution functions of training and test rows "

@@ -58,16 +58,16 @@ class Record:
         return cls(task=task, **fields)
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """The record in words that suit JSON."""
         return {**vars(self), "task": vars(self.task)}
 
 
-def _measured(value: Any) -> bool:
+def _measured(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def _is_result(value: Any) -> bool:
+def _is_result(value: object) -> bool:
     """Whether a task yields such a value; see `fisherkit.reproduction.tasks.Result`."""
     if isinstance(value, dict):
         return all(_measured(part) or isinstance(part, str) for part in value.values())
@@ -268,9 +268,9 @@ def read_tables(folder: Path) -> Iterator[Record]:
         for _, row in read_csv(folder / "environments.csv", ("environment", "versions"))
     }
     for path in sorted((folder / "splits").glob("*.csv")):
-        own = folder / "runs" / path.name
+        twin = folder / "runs" / path.name
         runs = {
-            tuple(row[name] for name in _TASK): (line, row) for line, row in read_csv(own, _RUN)
+            tuple(row[name] for name in _TASK): (line, row) for line, row in read_csv(twin, _RUN)
         }
         for line, row in read_csv(path, _TASK):
             place = tuple(row.pop(name) for name in _TASK)
@@ -279,7 +279,7 @@ def read_tables(folder: Path) -> Iterator[Record]:
             if place not in runs:
                 continue
             line_of_run, run = runs[place]
-            with _place(own, line_of_run):
+            with _place(twin, line_of_run):
                 seconds = float(run["seconds"])
                 times = {name: _value(text) for name, text in run.items() if name not in _RUN}
             with _place(path, line):
@@ -327,7 +327,7 @@ def read_csv(path: Path, needed: Iterable[str] = ()) -> list[tuple[int, dict[str
         what = f"byte 0x{content[error.start]:02x} is not UTF-8"
         raise ValueError(_damaged(path, line, what)) from error
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    found: list[tuple[int, dict[str, str]]] = []
+    rows: list[tuple[int, dict[str, str]]] = []
     try:
         names = next(reader, [])
         lacking = [name for name in needed if name not in names]
@@ -336,12 +336,12 @@ def read_csv(path: Path, needed: Iterable[str] = ()) -> list[tuple[int, dict[str
         for record in reader:
             if len(record) != len(names):
                 raise ValueError(f"{len(record)} fields where the header has {len(names)}")
-            found.append((reader.line_num, dict(zip(names, record, strict=True))))
+            rows.append((reader.line_num, dict(zip(names, record, strict=True))))
         if not text.endswith("\n"):
             raise ValueError("the end of the line is missing")
     except (ValueError, csv.Error) as error:
         raise ValueError(_damaged(path, max(reader.line_num, 1), error)) from error
-    return found
+    return rows
 
 
 def _value(text: str) -> float | int | str | dict[str, float | str] | None:

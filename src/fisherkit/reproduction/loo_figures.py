@@ -1,7 +1,9 @@
 """Figures of Saadi et al. (2007) and of Cawley and Talbot (2003)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +28,9 @@ from fisherkit.reproduction.loo_studies import ROUNDING, torus_classifier
 from fisherkit.reproduction.tasks import Result, Task
 from fisherkit.reproduction.trials import by_setting, options, values
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
 COMPRESSIONS = (1, 2, 4, 10)
 SURFACE_ROWS = 256
 _ROUTES = {
@@ -36,7 +41,7 @@ _ROUTES = {
 }
 
 
-def sigmoid(results: Mapping[Task, Result]) -> Any:
+def sigmoid(results: Mapping[Task, Result]) -> Drawing:
     """Logistic functions that approach the step."""
     figure, ((ax,),) = canvas(height=3.6)
     x = np.linspace(-3, 3, 601)
@@ -49,7 +54,7 @@ def sigmoid(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def surface(results: Mapping[Task, Result]) -> Any:
+def surface(results: Mapping[Task, Result]) -> Drawing:
     """The output of the tuned classifier over the plane, trial 0."""
     from matplotlib.colors import Normalize
 
@@ -71,13 +76,13 @@ def surface(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def run_time(results: Mapping[Task, Result]) -> Any:
+def run_time(results: Mapping[Task, Result]) -> Drawing:
     """Total time (solid) and time of the search over mu alone (dashed) against n."""
     figure, ((ax,),) = canvas(height=5.0)
-    found = by_setting(results, "mu-search")
+    runs = by_setting(results, "mu-search")
     for route, (label, colour, marker) in _ROUTES.items():
-        sizes = sorted(int(options(s)["n"]) for s in found if options(s)["route"] == route)
-        trials = [found[f"route={route} n={n}"] for n in sizes]
+        sizes = sorted(int(options(s)["n"]) for s in runs if options(s)["route"] == route)
+        trials = [runs[f"route={route} n={n}"] for n in sizes]
         for field, style, fill in (("total", "-", colour), ("search", "--", "white")):
             seconds = [np.mean(values(trial, f"{field}_seconds")) for trial in trials]
             ax.plot(
@@ -100,16 +105,16 @@ def run_time(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def leave_one_out_time(results: Mapping[Task, Result]) -> Any:
+def leave_one_out_time(results: Mapping[Task, Result]) -> Drawing:
     """Time of leave-one-out at one mu against n."""
     figure, ((ax,),) = canvas()
-    found = by_setting(results, "leave-one-out")
-    settings = sorted(found, key=lambda setting: int(options(setting)["n"]))
+    runs = by_setting(results, "leave-one-out")
+    settings = sorted(runs, key=lambda setting: int(options(setting)["n"]))
     sizes = [int(options(setting)["n"]) for setting in settings]
     labels = {"direct": "a refit per row", "closed": "closed form", "ours": "fisherkit"}
     for route, label in labels.items():
         _, colour, marker = _ROUTES[route]
-        seconds = np.array([values(found[s], f"{route}_seconds") for s in settings], dtype=object)
+        seconds = np.array([values(runs[s], f"{route}_seconds") for s in settings], dtype=object)
         ax.plot(
             sizes,
             [np.mean(s) for s in seconds],
@@ -128,22 +133,22 @@ def leave_one_out_time(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def canonical_error(results: Mapping[Task, Result]) -> Any:
+def canonical_error(results: Mapping[Task, Result]) -> Drawing:
     return _error(results, "canonical")
 
 
-def closed_error(results: Mapping[Task, Result]) -> Any:
+def closed_error(results: Mapping[Task, Result]) -> Drawing:
     return _error(results, "closed")
 
 
-def _error(results: Mapping[Task, Result], route: str) -> Any:
+def _error(results: Mapping[Task, Result], route: str) -> Drawing:
     """Relative error of a closed form against n, for each mu; and the error with centres kept."""
     figure, ((ax,),) = canvas()
-    found = by_setting(results, "leave-one-out")
-    mus = sorted({options(setting)["mu"] for setting in found}, key=float)
+    runs = by_setting(results, "leave-one-out")
+    mus = sorted({options(setting)["mu"] for setting in runs}, key=float)
     for k, mu in enumerate(mus):
-        sizes = sorted(int(options(s)["n"]) for s in found if options(s)["mu"] == mu)
-        trials = [found[f"n={n} mu={mu}"] for n in sizes]
+        sizes = sorted(int(options(s)["n"]) for s in runs if options(s)["mu"] == mu)
+        trials = [runs[f"n={n} mu={mu}"] for n in sizes]
         errors = [values(trial, f"removed_{route}") for trial in trials]
         means = np.array([np.mean(error) for error in errors])
         ax.fill_between(
@@ -158,11 +163,11 @@ def _error(results: Mapping[Task, Result], route: str) -> Any:
         ax.plot(sizes, means, **look, label=f"without row and kernel, $\\mu$ = {mu}")
     kept = {
         int(options(s)["n"]): max(
-            max(values(found[t], f"kept_{route}"))
-            for t in found
+            max(values(runs[t], f"kept_{route}"))
+            for t in runs
             if options(t)["n"] == options(s)["n"]
         )
-        for s in found
+        for s in runs
     }
     sizes = sorted(kept)
     ax.plot(

@@ -161,8 +161,8 @@ def approximation(setting: str, trial: int) -> Result:
     mus = np.array([float(chosen["mu"])])
     seconds, residuals = {}, {}
     for name, route in ROUTES.items():
-        seconds[name], _, found = timed(route, X, y, mus)
-        residuals[name] = found[:, 0]
+        seconds[name], _, left_out = timed(route, X, y, mus)
+        residuals[name] = left_out[:, 0]
     kept = refits(X, y, mus[0], keep_centre=True)
     result: Result = {}
     for name in ("closed", "canonical", "ours"):

@@ -14,10 +14,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.discriminant_analysis import (
-    LinearDiscriminantAnalysis,
-    QuadraticDiscriminantAnalysis,
-)
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import log_loss, roc_auc_score
@@ -33,28 +30,21 @@ from fisherkit.estimators import (
 )
 from fisherkit.reproduction.printed import PrintedForwardSelection
 from fisherkit.reproduction.splits import Split, split_of
-from fisherkit.reproduction.tasks import (
-    HONEST,
-    LEAK,
-    TUNING,
-    TUNING_SPLITS,
-    Result,
-    Task,
-    rounded,
-)
+from fisherkit.reproduction.tasks import HONEST, LEAK, TUNING, TUNING_SPLITS, Result, Task, rounded
 
+Chosen = dict[str, float | np.ndarray]  # parameters by name
 SVC_GRID = {"C": 2.0 ** np.arange(-5, 12, 2), "gamma": 2.0 ** np.arange(-9, 2, 2)}
 
 
-def _set(model: Any, chosen: Mapping[str, Any]) -> Any:
+def _set(model: BaseEstimator, chosen: Chosen) -> BaseEstimator:
     return clone(model).set_params(**chosen)
 
 
-def _svc(model: Any, chosen: Mapping[str, Any]) -> Any:
+def _svc(model: BaseEstimator, chosen: Chosen) -> BaseEstimator:
     return SVC(**chosen)
 
 
-def _bayes(model: Any, chosen: Mapping[str, Any]) -> Any:
+def _bayes(model: BaseEstimator, chosen: Chosen) -> BaseEstimator:
     """The width is held; amplitude, noise and nugget follow from the evidence of each split."""
     return clone(model).set_params(kernel=RBF(chosen["length_scale"], "fixed"), ard=False)
 
@@ -70,9 +60,9 @@ class Method:
 
     name: str
     title: str
-    model: Any
+    model: BaseEstimator
     parameters: dict[str, str] = field(default_factory=dict)
-    fix: Callable[[Any, Mapping[str, Any]], Any] = _set
+    fix: Callable[[BaseEstimator, Chosen], BaseEstimator] = _set
     shuffled: bool = False
     revision: int = 1
 
@@ -82,7 +72,7 @@ class Method:
         return f"{_text(self.model)} shuffled={self.shuffled} revision={self.revision}"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value in words that no version of a library prints differently; defaults are left out."""
     if isinstance(value, BaseEstimator):
         defaults = inspect.signature(type(value)).parameters
@@ -199,7 +189,7 @@ def run(task: Task, tuned: list[Result]) -> tuple[Result, float]:
     return {**score(model, data), **record(model, chosen, len(y))}, seconds
 
 
-def score(model: Any, data: Split) -> Result:
+def score(model: BaseEstimator, data: Split) -> Result:
     """Error and AUC in percent, and the log-loss where there are probabilities."""
     scores = (
         model.decision_function(data.X_test)
@@ -218,7 +208,7 @@ def score(model: Any, data: Split) -> Result:
     }
 
 
-def record(model: Any, parameters: Mapping[str, str], n_rows: int) -> Result:
+def record(model: BaseEstimator, parameters: Mapping[str, str], n_rows: int) -> Result:
     """Kernels in the model, the parameters chosen and, where there is one, their error."""
     best = getattr(model, "best_estimator_", model)
     size: int | None = getattr(best, "n_terms_", None)
@@ -237,7 +227,7 @@ def record(model: Any, parameters: Mapping[str, str], n_rows: int) -> Result:
     }
 
 
-def median(chosen: list[dict[str, Any]]) -> dict[str, Any]:
+def median(chosen: list[Chosen]) -> Chosen:
     """Median of every parameter on a logarithmic scale; features have medians of their own."""
     return {
         name: _scalar(np.exp(np.median(np.log([np.ravel(c[name]) for c in chosen]), axis=0)))
@@ -245,9 +235,9 @@ def median(chosen: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _values(chosen: Any) -> dict[str, Any]:
+def _values(chosen: Any) -> Chosen:
     return {name: _scalar(np.array(str(v).split(), dtype=float)) for name, v in chosen.items()}
 
 
-def _scalar(values: np.ndarray) -> Any:
+def _scalar(values: np.ndarray) -> float | np.ndarray:
     return float(values[0]) if len(values) == 1 else values

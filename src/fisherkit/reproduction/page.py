@@ -3,13 +3,15 @@
 The page is a view of the journal. Tables are also written as CSV files, which are tracked.
 """
 
+from __future__ import annotations
+
 import io
 import re
 from html import escape
 from importlib.resources import files
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +26,9 @@ from fisherkit.reproduction.table_findings import about_tables
 from fisherkit.reproduction.tables import MEAN, Ranks, Row
 from fisherkit.reproduction.tasks import HONEST, LEAK, PAPER
 from fisherkit.whole_files import written_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 _PROTOCOLS = {HONEST: "", PAPER: "paper's protocol", LEAK: "leaking protocol"}
 _OVERVIEW = (
@@ -101,7 +106,7 @@ def _short(citation: str) -> str:
     return re.split(r"(?<=[a-z])\. ", citation)[1]
 
 
-def _number(value: Any, digits: int = 2) -> str:
+def _number(value: object, digits: int = 2) -> str:
     if not isinstance(value, float | int) or isnan(value):
         return "-"
     return f"{value:.{digits}f}"
@@ -224,7 +229,7 @@ def _figure(journal: Journal, figure: Figure, *, quick: bool) -> str:
     )
 
 
-def _svg(drawing: Any) -> str:
+def _svg(drawing: Drawing) -> str:
     """The drawing as SVG for use inside a page; the same for the same drawing."""
     import matplotlib
 
@@ -294,12 +299,12 @@ def _overview(rows: list[Row], errors: list[Row]) -> str:
 
 def _tried(row: Row, errors: list[Row]) -> str:
     """Every method run on a set where a printed figure is ahead, from the best on."""
-    found = {
+    figures = {
         (METHODS[str(r["method"])].title, _PROTOCOLS[str(r["protocol"])]): (r["mean"], r["se"])
         for r in errors
         if r["data"] == row["data"] and r["method"] in METHODS and r["method"] not in CONTROLS
     }
-    ranked = sorted(found.items(), key=lambda entry: float(str(entry[1][0])))
+    ranked = sorted(figures.items(), key=lambda entry: float(str(entry[1][0])))
     texts = [
         f"{title}{f' ({protocol})' if protocol else ''} {_number(mean)} ± {_number(se)}"
         for (title, protocol), (mean, se) in ranked

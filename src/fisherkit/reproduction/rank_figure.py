@@ -1,10 +1,15 @@
 """Mean ranks of several methods and which of them differ."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 
-def critical_difference(ranks: Mapping[str, float], critical: float) -> Any:
+def critical_difference(ranks: Mapping[str, float], critical: float) -> Drawing:
     """Mean ranks on a line; bars join methods that differ by less than ``critical``."""
     from matplotlib.figure import Figure as Drawing
 

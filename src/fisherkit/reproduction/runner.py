@@ -134,7 +134,7 @@ def commit() -> str:
     """The commit of a checkout that runs itself, with a plus if it was changed; else empty."""
     source = Path(__file__).resolve().parents[1]
     try:
-        found = subprocess.run(
+        described = subprocess.run(
             [
                 "git",
                 "-C",
@@ -158,4 +158,4 @@ def commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return found.stdout.strip() if tracked.returncode == 0 else ""
+    return described.stdout.strip() if tracked.returncode == 0 else ""

@@ -42,14 +42,14 @@ class _Tables:
         return float(str(self._rows[key][what]))
 
 
-def _orkfd(found: _Tables) -> str:
+def _orkfd(tables: _Tables) -> str:
     rkhs, papers = (
-        {data: found.mean("orkfd-table1", data, method) for data in (*IDA, MEAN)}
+        {data: tables.mean("orkfd-table1", data, method) for data in (*IDA, MEAN)}
         for method in ("kernel-fisher", "kernel-fisher-coefficients")
     )
-    printed = found.mean("orkfd-table1", MEAN, "ORKFD", _PRINTED)
-    shared = found.mean("orkfd-table1", MEAN, "kernel-fisher", PAPER)
-    committee = found.mean("orkfd-table1", MEAN, "committee")
+    printed = tables.mean("orkfd-table1", MEAN, "ORKFD", _PRINTED)
+    shared = tables.mean("orkfd-table1", MEAN, "kernel-fisher", PAPER)
+    committee = tables.mean("orkfd-table1", MEAN, "committee")
     worse = max(rkhs[data] - papers[data] for data in IDA)
     return (
         "Table 1 holds. With the penalty of the paper, tuned by leave-one-out on every split, the "
@@ -64,20 +64,20 @@ def _orkfd(found: _Tables) -> str:
     )
 
 
-def _kfdaq(found: _Tables) -> str:
+def _kfdaq(tables: _Tables) -> str:
     columns = {"sparse-q1": "kFDA_1", "sparse-q05": "kFDA_0.5", "ols": "kFDA_OLS"}
 
     def row(protocol: str, data: str = MEAN, table: str = "kfdaq-table3") -> str:
         """The three methods, or their printed columns."""
         names = columns.values() if protocol == _PRINTED else columns
-        numbers = [f"{found.mean(table, data, name, protocol):.1f}" for name in names]
+        numbers = [f"{tables.mean(table, data, name, protocol):.1f}" for name in names]
         return f"{numbers[0]}, {numbers[1]} and {numbers[2]} %"
 
     def kept(name: str, protocol: str = HONEST) -> str:
-        return f"{found.share('kfdaq-table3', MEAN, name, protocol):.0f} %"
+        return f"{tables.share('kfdaq-table3', MEAN, name, protocol):.0f} %"
 
-    full = found.mean("kfdaq-table3", MEAN, "kernel-fisher")
-    lasso = found.mean("kfdaq-table3", MEAN, "sparse-q1")
+    full = tables.mean("kfdaq-table3", MEAN, "kernel-fisher")
+    lasso = tables.mean("kfdaq-table3", MEAN, "sparse-q1")
     return (
         "The errors of Tables 1 to 3 do not hold. Tuned on every training part, q = 1, q = 0.5 and "
         f"forward regression (kFDA_OLS) err on {row(HONEST)} of the test rows (means of "
@@ -89,8 +89,8 @@ def _kfdaq(found: _Tables) -> str:
         f"{row(LEAK, 'sonar', 'kfdaq-table2')} leaking, and "
         f"{row(_PRINTED, 'sonar', 'kfdaq-table2')} in print. kFDA_OLS of Table 1, which the paper "
         "quotes from elsewhere, is close: "
-        f"{found.mean('kfdaq-table1', MEAN, 'ols'):.1f} % measured, "
-        f"{found.mean('kfdaq-table1', MEAN, 'kFDA_OLS', _PRINTED):.1f} % printed. What the paper "
+        f"{tables.mean('kfdaq-table1', MEAN, 'ols'):.1f} % measured, "
+        f"{tables.mean('kfdaq-table1', MEAN, 'kFDA_OLS', _PRINTED):.1f} % printed. What the paper "
         f"is about does hold: q = 1 keeps {kept('sparse-q1')} of the training rows, q = 0.5 "
         f"{kept('sparse-q05')} (printed: {kept('kFDA_1', _PRINTED)} and "
         f"{kept('kFDA_0.5', _PRINTED)}), and q = 1 errs {lasso - full:.1f} points more than a "
@@ -98,16 +98,16 @@ def _kfdaq(found: _Tables) -> str:
     )
 
 
-def _fofsloo(found: _Tables) -> str:
+def _fofsloo(tables: _Tables) -> str:
     def row(method: str, protocol: str) -> str:
         numbers = [
-            f"{found.mean(table, data, method, protocol):.1f}" for table, data in _FORWARD.items()
+            f"{tables.mean(table, data, method, protocol):.1f}" for table, data in _FORWARD.items()
         ]
         return f"{numbers[0]}, {numbers[1]} and {numbers[2]} %"
 
     def terms(method: str, protocol: str) -> str:
         numbers = [
-            found.share(table, data, method, protocol) * SIZES[data][0] / 100
+            tables.share(table, data, method, protocol) * SIZES[data][0] / 100
             for table, data in _FORWARD.items()
         ]
         return ", ".join(f"{number:.0f}" for number in numbers)
@@ -125,7 +125,7 @@ def _fofsloo(found: _Tables) -> str:
     )
 
 
-def _bfd(found: _Tables) -> str:
+def _bfd(tables: _Tables) -> str:
     columns = {
         "bayes": "BFD",
         "bayes-lssvm": "LS-SVM",
@@ -133,19 +133,19 @@ def _bfd(found: _Tables) -> str:
         "lda": "LDA",
         "qda": "QDA",
     }
-    ours = {name: found.mean("bfd-table2", MEAN, name) for name in columns}
-    printed = {name: found.mean("bfd-table2", MEAN, columns[name], _PRINTED) for name in columns}
+    ours = {name: tables.mean("bfd-table2", MEAN, name) for name in columns}
+    printed = {name: tables.mean("bfd-table2", MEAN, columns[name], _PRINTED) for name in columns}
     listed = [
         f"{title} {ours[name]:.1f} ({printed[name]:.1f})"
         for name, title in columns.items()
         if name not in ("lda", "qda")
     ]
     one, ard, lssvm = (
-        {data: found.mean("bfd-table3", data, name) for data in (*IDA, MEAN)}
+        {data: tables.mean("bfd-table3", data, name) for data in (*IDA, MEAN)}
         for name in ("bayes", "bayes-ard", "bayes-lssvm-ard")
     )
     printed_ard, printed_lssvm = (
-        {data: found.mean("bfd-table3", data, f"{name}, ARD", _PRINTED) for data in (*IDA, MEAN)}
+        {data: tables.mean("bfd-table3", data, f"{name}, ARD", _PRINTED) for data in (*IDA, MEAN)}
         for name in ("BFD", "LS-SVM")
     )
     gains = {data: ard[data] - one[data] for data in IDA}

@@ -58,9 +58,9 @@ def cell(
     tasks = [Task(method, data, protocol, s) for s in range(table.asked(method, data, splits))]
     if any(task not in journal for task in tasks):
         return None
-    found = tuple(journal.records[task] for task in tasks)
-    values = {record.task.split: _measure(record, table.measure, journal) for record in found}
-    return Cell(values, found)
+    records = tuple(journal.records[task] for task in tasks)
+    values = {record.task.split: _measure(record, table.measure, journal) for record in records}
+    return Cell(values, records)
 
 
 def _measure(record: Record, name: str, journal: Journal) -> float:
@@ -90,7 +90,7 @@ class Quoted(NamedTuple):
 
 def printed_values(table: Table, data: str) -> dict[Printed, Quoted]:
     """What is printed for a set, by column, where there is something."""
-    found: dict[Printed, Quoted] = {}
+    quoted: dict[Printed, Quoted] = {}
     for name in table.published:
         row = published(name).get(data, {})
         for column in table.printed:
@@ -100,8 +100,8 @@ def printed_values(table: Table, data: str) -> dict[Printed, Quoted]:
                     for part in (column.column, column.spread, column.size)
                 )
                 share = 1.0 if column.size.endswith("_pct") else 100 / SIZES[data][0]
-                found[column] = Quoted(mean, spread, rounded(share * size, 4))
-    return found
+                quoted[column] = Quoted(mean, spread, rounded(share * size, 4))
+    return quoted
 
 
 @dataclass(frozen=True)
@@ -184,22 +184,22 @@ COLUMNS = (
 )
 
 
-def _measured(table: Table, data: str, method: str, protocol: str, found: Cell) -> Row:
-    sizes = [r.result["size"] for r in found.records if r.result.get("size") is not None]
+def _measured(table: Table, data: str, method: str, protocol: str, cell: Cell) -> Row:
+    sizes = [r.result["size"] for r in cell.records if r.result.get("size") is not None]
     share = 100 * float(np.mean(sizes)) / SIZES[data][0] if sizes else np.nan  # type: ignore[arg-type]
     return {
         "data": data,
         "method": method,
         "protocol": protocol,
-        "splits": len(found.values),
+        "splits": len(cell.values),
         "asked": table.asked(method, data),
-        "originals": sum(r.result["origin"] == "original" for r in found.records),
-        "mean": rounded(found.mean, 6),
-        "sd": rounded(found.sd, 4),
-        "se": rounded(found.se, 4),
+        "originals": sum(r.result["origin"] == "original" for r in cell.records),
+        "mean": rounded(cell.mean, 6),
+        "sd": rounded(cell.sd, 4),
+        "se": rounded(cell.se, 4),
         "share": rounded(share, 4),
-        "seconds": rounded(float(np.mean([r.seconds for r in found.records])), 3),
-        "commit": " ".join(sorted({r.commit for r in found.records})),
+        "seconds": rounded(float(np.mean([r.seconds for r in cell.records])), 3),
+        "commit": " ".join(sorted({r.commit for r in cell.records})),
         "command": f"fisherkit reproduce {table.name}",
     }
 
@@ -216,15 +216,15 @@ def _quoted(data: str, column: Printed, value: Quoted) -> Row:
     }
 
 
-def _against(found: Cell, printed: Quoted, n_printed: int) -> Row:
+def _against(cell: Cell, printed: Quoted, n_printed: int) -> Row:
     """Difference to the printed mean, in standard errors of both where the spread is known."""
     value, spread, _ = printed
-    error = sqrt(found.se**2 + (0.0 if np.isnan(spread) else spread**2 / n_printed))
+    error = sqrt(cell.se**2 + (0.0 if np.isnan(spread) else spread**2 / n_printed))
     return {
         "printed": value,
         "printed_sd": spread,
-        "difference": rounded(found.mean - value, 4),
-        "in_se": rounded((found.mean - value) / error, 3) if error > 0 else np.nan,
+        "difference": rounded(cell.mean - value, 4),
+        "in_se": rounded((cell.mean - value) / error, 3) if error > 0 else np.nan,
     }
 
 

@@ -1,7 +1,9 @@
 """Figures of Harrison and Pasupa (2010) and of Peña Centeno and Lawrence (2006)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import norm
@@ -29,6 +31,7 @@ from fisherkit.reproduction.toy_studies import (
     PENALTIES,
     STARTS,
     TOYS,
+    Tuned,
     fit_ard,
     fit_from,
     generalisation_error,
@@ -39,11 +42,18 @@ from fisherkit.reproduction.toy_studies import (
 )
 from fisherkit.reproduction.trials import by_setting, numbers, options, values
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from numpy.typing import ArrayLike
+
 POOR_START = 0.1
 _METHODS = {"BFD": (BLUE, "-"), "KFD": (VERMILION, "--"), "LS-SVM": (GREEN, ":")}
 
 
-def priors(results: Mapping[Task, Result]) -> Any:
+def priors(results: Mapping[Task, Result]) -> Drawing:
     """exp(-|w|^q) for q = 2, 1 and 1/2."""
     figure, ((ax,),) = canvas(height=3.6)
     w = np.linspace(-3, 3, 1201)
@@ -56,7 +66,7 @@ def priors(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def penalised_objective(results: Mapping[Task, Result]) -> Any:
+def penalised_objective(results: Mapping[Task, Result]) -> Drawing:
     """The objective with two minima, and the iterates from two starts."""
     x, y = regression_rows(0)
     figure, ((ax,),) = canvas(height=4.0)
@@ -73,7 +83,7 @@ def penalised_objective(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def projected_error(results: Mapping[Task, Result]) -> Any:
+def projected_error(results: Mapping[Task, Result]) -> Drawing:
     """Two projected classes with their overlap, and the error against beta for three d."""
     figure, ((left, right),) = canvas(1, 2, height=3.6)
     f = np.linspace(-4, 4, 401)
@@ -86,15 +96,15 @@ def projected_error(results: Mapping[Task, Result]) -> Any:
     left.set(xlabel="projection f", ylabel="density", ylim=(0, 0.36))
     left.legend(frameon=False, loc="upper center")
     beta = np.geomspace(0.1, 20, 200)
-    found = by_setting(results, "projected-error")
-    distances = sorted({float(options(setting)["d"]) for setting in found})
+    runs = by_setting(results, "projected-error")
+    distances = sorted({float(options(setting)["d"]) for setting in runs})
     for k, d in enumerate(distances):
         error = [100 * generalisation_error(b, d) for b in beta]
         right.plot(beta, error, color=COLOURS[k], ls=STYLES[k], label=f"d = {d:g}")
-        here = [s for s in found if float(options(s)["d"]) == d]
+        here = [s for s in runs if float(options(s)["d"]) == d]
         right.plot(
             [float(options(s)["beta"]) for s in here],
-            [np.mean(values(found[s], "simulated")) for s in here],
+            [np.mean(values(runs[s], "simulated")) for s in here],
             MARKERS[k],
             color=COLOURS[k],
             mfc="white",
@@ -106,16 +116,16 @@ def projected_error(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def toys(results: Mapping[Task, Result]) -> Any:
+def toys(results: Mapping[Task, Result]) -> Drawing:
     """Boundaries of the three classifiers on the toys, trial 0."""
     figure, grid = canvas(2, 2, height=7.2)
-    found = by_setting(results, "toy-rbf")
+    runs = by_setting(results, "toy-rbf")
     for ax, (toy, draw) in zip(grid.flat, TOYS.items(), strict=True):
         X, y = draw(random_state=0)
         scatter(ax, X, y)
         ax.set_title(toy, fontsize=10)
         for method, (colour, style) in _METHODS.items():
-            trials = found.get(f"toy={toy} method={method}")
+            trials = runs.get(f"toy={toy} method={method}")
             if trials:
                 model = _again(method, trials[0], X, y)
                 contour(ax, X, model.decision_function, [0.0], color=colour, style=style, width=1.8)
@@ -126,23 +136,23 @@ def toys(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def _again(method: str, result: Result, X: np.ndarray, y: np.ndarray) -> Any:
+def _again(method: str, result: Result, X: np.ndarray, y: np.ndarray) -> Tuned:
     """The classifier of a trial; KFD and LS-SVM with the parameters that it found."""
     if method == "BFD":
         return BayesianFisherClassifier(random_state=0).fit(X, y)
-    found: dict[str, Any] = {"gamma": result["gamma"], "regularization": result["mu"]}
-    return KernelFisherClassifier(penalty=PENALTIES[method], **found).fit(X, y)
+    model = KernelFisherClassifier(penalty=PENALTIES[method])
+    return model.set_params(gamma=result["gamma"], regularization=result["mu"]).fit(X, y)
 
 
-def toys_ard(results: Mapping[Task, Result]) -> Any:
+def toys_ard(results: Mapping[Task, Result]) -> Drawing:
     """Boundaries of BFD with two widths and a linear part, trial 0; log evidence in brackets."""
     figure, grid = canvas(2, 2, height=7.2)
-    found = by_setting(results, "toy-ard")
+    runs = by_setting(results, "toy-ard")
     for ax, (toy, draw) in zip(grid.flat, TOYS.items(), strict=True):
         X, y = draw(random_state=0)
         scatter(ax, X, y)
         ax.set(xlabel="first feature", ylabel="second feature")
-        trials = found.get(f"toy={toy}")
+        trials = runs.get(f"toy={toy}")
         if trials:
             ax.set_title(f"{toy} ({trials[0]['log_evidence']:.1f})", fontsize=10)
             _latent_lines(ax, X, fit_ard(toy, 0).latent)
@@ -152,24 +162,24 @@ def toys_ard(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def _latent_lines(ax: Any, X: np.ndarray, latent: Any) -> None:
+def _latent_lines(ax: Axes, X: np.ndarray, latent: Callable[[np.ndarray], ArrayLike]) -> None:
     """The midpoint of the class centres, which lie at -1 and 1, and a quarter to either side."""
     contour(ax, X, latent, [0.0], color=BLUE, style="-", width=2.0)
     contour(ax, X, latent, [-0.25, 0.25], color=BLUE, style=":", width=1.3)
 
 
-def poor_start(results: Mapping[Task, Result]) -> Any:
+def poor_start(results: Mapping[Task, Result]) -> Drawing:
     """The spiral from a poor start, and the evidence reached from every start."""
     figure, ((left, right),) = canvas(1, 2, height=3.9)
     X, y = TOYS["spiral"](random_state=0)
     scatter(left, X, y)
     _latent_lines(left, X, fit_from(POOR_START, 0).latent)
     left.set(xlabel="first feature", ylabel="second feature", aspect="equal")
-    found = by_setting(results, "toy-start")
-    starts = sorted(found, key=lambda setting: float(options(setting)["theta2"]))
+    runs = by_setting(results, "toy-start")
+    starts = sorted(runs, key=lambda setting: float(options(setting)["theta2"]))
     theta = [float(options(s)["theta2"]) for s in starts]
-    evidence = [np.mean(values(found[s], "log_evidence")) for s in starts]
-    error = [np.mean(values(found[s], "test_error")) for s in starts]
+    evidence = [np.mean(values(runs[s], "log_evidence")) for s in starts]
+    error = [np.mean(values(runs[s], "test_error")) for s in starts]
     right.plot(theta, evidence, color=BLUE, marker="o", label="log evidence")
     right.set_xscale("log")
     right.set(xlabel="start $\\theta_2$ = 1 / width$^2$", ylabel="log evidence reached")
@@ -186,17 +196,17 @@ def poor_start(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def toy_parameters(results: Mapping[Task, Result]) -> Any:
+def toy_parameters(results: Mapping[Task, Result]) -> Drawing:
     """Measured and printed parameters of the four toys."""
     figure, grid = canvas(2, 2, height=5.8, sharex=True, sharey=True)
-    found, printed = by_setting(results, "toy-ard"), printed_toys()
+    runs, printed = by_setting(results, "toy-ard"), printed_toys()
     places = np.arange(len(PARAMETERS))
     for ax, toy in zip(grid.flat, TOYS, strict=True):
         ax.plot(
             list(printed[toy].values()), places, "D", color=VERMILION, mfc="none", label="printed"
         )
         for place, name in enumerate(PARAMETERS):
-            trials = [trial for trial in found.get(f"toy={toy}", []) if trial[name] is not None]
+            trials = [trial for trial in runs.get(f"toy={toy}", []) if trial[name] is not None]
             if trials:
                 ln = values(trials, name)
                 ax.plot([ln.min(), ln.max()], [place, place], color=BLUE, lw=1.2)
@@ -214,15 +224,15 @@ def toy_parameters(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def relevances(results: Mapping[Task, Result]) -> Any:
+def relevances(results: Mapping[Task, Result]) -> Drawing:
     """Weights of the features of ringnorm and splice by both evidences."""
-    found = by_setting(results, "relevances")
-    sets = list(dict.fromkeys(options(setting)["data"] for setting in found))
+    runs = by_setting(results, "relevances")
+    sets = list(dict.fromkeys(options(setting)["data"] for setting in runs))
     figure, grid = canvas(len(sets), 1, height=2.9 * len(sets))
     looks = {"fisher": ("BFD", BLUE, "-", "o"), "lssvm": ("LS-SVM", VERMILION, "--", "x")}
     for ax, name in zip(grid.flat, sets, strict=True):
         for evidence, (label, colour, style, marker) in looks.items():
-            trials = found.get(f"data={name} evidence={evidence}")
+            trials = runs.get(f"data={name} evidence={evidence}")
             if not trials:
                 continue
             weights = np.array([numbers(trial["weights"]) for trial in trials])
@@ -254,22 +264,22 @@ def relevances(results: Mapping[Task, Result]) -> Any:
     return figure
 
 
-def projections_bayes(results: Mapping[Task, Result]) -> Any:
+def projections_bayes(results: Mapping[Task, Result]) -> Drawing:
     return _projections(results, "BFD")
 
 
-def projections_kernel(results: Mapping[Task, Result]) -> Any:
+def projections_kernel(results: Mapping[Task, Result]) -> Drawing:
     return _projections(results, "KFD")
 
 
-def _projections(results: Mapping[Task, Result], method: str) -> Any:
+def _projections(results: Mapping[Task, Result], method: str) -> Drawing:
     """Histograms of training rows (filled), left-out training rows and test rows (lines)."""
-    found = by_setting(results, "projections")
-    sets = list(dict.fromkeys(options(setting)["data"] for setting in found))
+    runs = by_setting(results, "projections")
+    sets = list(dict.fromkeys(options(setting)["data"] for setting in runs))
     figure, grid = canvas(1, len(sets), height=3.9, sharey=True)
     width = BINS[1] - BINS[0]
     for ax, name in zip(grid[0], sets, strict=True):
-        result = found[f"data={name} method={method}"][0]
+        result = runs[f"data={name} method={method}"][0]
         for k, colour in enumerate((VERMILION, BLUE)):
             heights = {part: numbers(result[f"{part}_{k}"]) for part in ("training", "loo", "test")}
             density = {part: h / (h.sum() * width) for part, h in heights.items()}

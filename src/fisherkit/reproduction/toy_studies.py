@@ -4,7 +4,6 @@ import csv
 import math
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -14,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
+from fisherkit.core import FittedKernel
 from fisherkit.datasets import make_bumpy, make_overlap, make_relevance, make_spiral
 from fisherkit.estimators import BayesianFisherClassifier, KernelFisherClassifier, inside
 from fisherkit.reproduction.splits import split_of
@@ -98,7 +98,10 @@ TOYS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
 }
 
 
-def _errors(model: Any, toy: str, trial: int) -> Result:
+Tuned = BayesianFisherClassifier | KernelFisherClassifier
+
+
+def _errors(model: Tuned, toy: str, trial: int) -> Result:
     X, y = TOYS[toy](random_state=trial)
     X_test, y_test = TOYS[toy](TEST_ROWS, random_state=10_000 + trial)
     return {
@@ -133,7 +136,7 @@ def one_width(setting: str, trial: int) -> Result:
     chosen = options(setting)
     toy, method = chosen["toy"], chosen["method"]
     X, y = TOYS[toy](random_state=trial)
-    model: Any
+    model: Tuned
     if method == "BFD":
         model = BayesianFisherClassifier(random_state=0).fit(X, y)
     else:
@@ -168,15 +171,15 @@ PARAMETERS = {
 def printed_toys() -> dict[str, dict[str, float]]:
     """The printed parameters of table 1."""
     file = files("fisherkit.reproduction").joinpath("published/bfd_table1_toy_theta.csv")
-    found = {}
+    printed = {}
     for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
-        found[row["experiment"]] = {
+        printed[row["experiment"]] = {
             name: sum(
                 float(row[f"ln_theta{i}"]) for i in name.removeprefix("ln_theta").split("_theta")
             )
             for name in PARAMETERS
         }
-    return found
+    return printed
 
 
 def kernel_33(ln: dict[str, float], X: np.ndarray, Z: np.ndarray) -> np.ndarray:
@@ -213,7 +216,9 @@ def two_widths(setting: str, trial: int) -> Result:
     """`PARAMETERS` on one toy, "toy=spiral", as logarithms."""
     toy = options(setting)["toy"]
     model = fit_ard(toy, trial)
-    theta = inside(model).expansion.kernel.theta
+    kernel = inside(model).expansion.kernel
+    assert isinstance(kernel, FittedKernel)
+    theta = kernel.theta
     ratio = theta[1] - theta[0]
     linear = math.log(model.amplitude_) + ratio  # log theta_3 where theta_2 = 1
     weights = -2 * np.log(model.length_scale_)
@@ -277,7 +282,7 @@ def projections(setting: str, trial: int) -> Result:
     """
     chosen = options(setting)
     data = split_of(chosen["data"], trial)
-    model: Any
+    model: Tuned
     if chosen["method"] == "BFD":
         model = BayesianFisherClassifier(random_state=0)
     else:

@@ -20,11 +20,11 @@ def options(setting: str) -> dict[str, str]:
 
 def by_setting(results: Mapping[Task, Result], study: str) -> dict[str, list[Result]]:
     """Results of all trials of each setting, in the order of the trials."""
-    found: dict[str, list[Result]] = {}
+    grouped: dict[str, list[Result]] = {}
     for task in sorted(results):
         if task.method == study:
-            found.setdefault(task.data, []).append(results[task])
-    return found
+            grouped.setdefault(task.data, []).append(results[task])
+    return grouped
 
 
 def values(trials: list[Result], field: str) -> np.ndarray:

@@ -9,14 +9,7 @@ from fisherkit.rows.checks import (
     squarable,
     target_range,
 )
-from fisherkit.rows.dask_rows import (
-    Chunk,
-    DaskParts,
-    DaskRows,
-    lazily,
-    open_dask,
-    run,
-)
+from fisherkit.rows.dask_rows import Chunk, Collection, DaskParts, DaskRows, lazily, open_dask, run
 from fisherkit.rows.expansion import (
     Blend,
     Expansion,
@@ -28,14 +21,7 @@ from fisherkit.rows.fits import Basis, Fit, RowSource, Spec, Task
 from fisherkit.rows.memory import MemoryRows, fitted, gamma_by_thumb
 from fisherkit.rows.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows.passes import Kept, SecondPass, form_of_rows, second_pass_numbers
-from fisherkit.rows.planning import (
-    IN_MEMORY,
-    Plan,
-    memory_budget,
-    plan_for,
-    reference_of,
-    refusal,
-)
+from fisherkit.rows.planning import IN_MEMORY, Plan, memory_budget, plan_for, reference_of, refusal
 from fisherkit.rows.sources import (
     Budget,
     BudgetError,
@@ -46,68 +32,7 @@ from fisherkit.rows.sources import (
     blas_threads,
     is_dask,
     mention_spreads,
-    read_rows,
+    read,
     require_number_columns,
 )
 from fisherkit.rows.sums import Block, Numbers
-
-__all__ = [
-    "IN_MEMORY",
-    "Basis",
-    "Blend",
-    "Block",
-    "BlockRows",
-    "Budget",
-    "BudgetError",
-    "Centres",
-    "Chunk",
-    "DaskParts",
-    "DaskRows",
-    "Drawn",
-    "Expansion",
-    "FirstPass",
-    "Fit",
-    "Form",
-    "Kept",
-    "LocalRows",
-    "MemoryRows",
-    "Numbers",
-    "Plan",
-    "RowSource",
-    "Rows",
-    "Sample",
-    "SecondPass",
-    "SharedCentres",
-    "Spec",
-    "Task",
-    "Together",
-    "blas_threads",
-    "centre_rows",
-    "choose",
-    "component_count",
-    "draw",
-    "fitted",
-    "form_of_rows",
-    "frequencies",
-    "gamma_by_thumb",
-    "interleave",
-    "is_dask",
-    "labels_of",
-    "lazily",
-    "left_out",
-    "memory_budget",
-    "mention_spreads",
-    "open_dask",
-    "plan_for",
-    "read_rows",
-    "reference_of",
-    "refusal",
-    "refuse_absent",
-    "require_finite_model",
-    "require_number_columns",
-    "rows_have_numbers",
-    "run",
-    "second_pass_numbers",
-    "squarable",
-    "target_range",
-]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from fisherkit.rows.fits import Basis, Fit, Spec
 from fisherkit.rows.moments import Centres
 from fisherkit.rows.passes import Fitted, Kept, fit_rows, second_pass_numbers
 from fisherkit.rows.planning import SAMPLE_SHARE, TALL, Plan
-from fisherkit.rows.sources import LocalRows, Rows, Sample, Seen, Survey, mention_spreads, read_rows
+from fisherkit.rows.sources import LocalRows, Rows, Sample, Seen, Survey, mention_spreads, read
 from fisherkit.rows.sums import Block, moment_numbers
 from fisherkit.tuning import (
     Criterion,
@@ -78,13 +77,15 @@ class BlockRows:
         """The centres that the user has named."""
         return None if basis.rows is None else self.rows.sample_of(basis.rows)
 
-    def in_order(self, column: Sequence[Any], plain: Callable[[Any], Array], width: int) -> Array:
+    def in_order(
+        self, column: Sequence[Array], plain: Callable[[Array], Array], width: int
+    ) -> Array:
         inside = arrays.namespace(column[0]).concat(list(column), axis=0)
         X, n = self.rows.X, self.rows.n
         if len(self.kept) == n:
             return inside
         places = np.setdiff1d(np.arange(n), self.kept)
-        dropped = read_rows(X, places)
+        dropped = read(X, places)
         finite = np.isfinite(np.asarray(arrays.to_numpy(dropped), dtype=np.float64)).all(axis=1)
         if not finite.all():
             raise ValueError(f"Input X contains NaN or infinity in row {places[~finite][0]}.")
@@ -102,7 +103,7 @@ def interleave(inside: Array, outside: Array, kept: np.ndarray) -> Array:
 
 def fit_blocks(spec: Spec, plan: Plan, rows: LocalRows, named: Sample | None) -> Fit:
     """The fit by passes over rows on this machine; ``named`` are the centres if they are given."""
-    shift: Any = 0.0
+    shift: Array | float = 0.0
     if spec.rule is None:  # sums over targets far from zero would lose what these differ by
         shift = spec.bias.mean(rows.Y, Weights(rows.frequency, rows.cost))
         rows = replace(rows, Y=rows.Y - shift)
@@ -199,14 +200,14 @@ def _exactly(
     """Every row as a centre, by a factor of the rank planned; ``None`` where that does not do."""
     assert plan.max_rank is not None
     sample = drawn.sample.take(np.arange(min(SUBSET, drawn.sample.size)))
-    some = _problem(spec, rows, kernel, sample, drawn.seen)
+    part = _problem(spec, rows, kernel, sample, drawn.seen)
     limits = {"mu": spec.mu, "gamma": kernel.gamma, "max_rank": plan.max_rank}
-    guess = tune_low_rank(some, likely_mu=None, **limits)
+    guess = tune_low_rank(part, likely_mu=None, **limits)
     if guess is None:  # the rank only grows with more rows
         return None
     block = rows.block(slice(0, rows.n))
     X = arrays.widen(block.X)
-    design = replace(some.design, gram=Gram(X, kernel), weights=block.weights)
+    design = replace(part.design, gram=Gram(X, kernel), weights=block.weights)
     held_out = HeldOut.leave_one_out(block.Y, block.weights, balanced=spec.balanced)
     tuned = tune_low_rank(
         Problem(design, block.Y, Criterion(spec.criterion, held_out)),
@@ -295,8 +296,8 @@ def _width(spec: Spec, plan: Plan, rows: Rows, drawn: Drawn, named: Sample | Non
     if plan.held and spec.gamma_rule == "loo":
         problem = _problem_on_centres(spec, plan, rows, drawn, named)
     else:
-        some = sample.take(np.arange(min(SUBSET, sample.size)))
-        problem = _problem(spec, rows, spec.kernel, some, seen)
+        part = sample.take(np.arange(min(SUBSET, sample.size)))
+        problem = _problem(spec, rows, spec.kernel, part, seen)
     X, weights = problem.design.gram.X, problem.design.weights
     if spec.gamma_rule == "median":
         return median_gamma(X, weights.frequency, spec.kernel, spec.seed)
@@ -313,12 +314,12 @@ def _problem_on_centres(
     m = plan.n_components
     assert m is not None and isinstance(rows, LocalRows)
     sample = drawn.sample
-    some = sample.take(np.arange(min(max(_PILOT, TALL * m), sample.size)))
+    part = sample.take(np.arange(min(max(_PILOT, TALL * m), sample.size)))
     if named is not None:
-        some = rows.sample_of(np.union1d(some.index, named.index))
-    problem = _problem(spec, rows, spec.kernel, some, drawn.seen, plan.basis, m)
+        part = rows.sample_of(np.union1d(part.index, named.index))
+    problem = _problem(spec, rows, spec.kernel, part, drawn.seen, plan.basis, m)
     if named is not None:
-        places = np.searchsorted(some.index, named.index)
+        places = np.searchsorted(part.index, named.index)
         problem = replace(problem, design=replace(problem.design, rows=places))
     return problem
 
@@ -333,14 +334,14 @@ def _problem(
     m: int | None = None,
 ) -> Problem:
     """The fit asked for on the rows of a sample, in memory."""
-    some = block_of(sample, rows.reference)
-    X, weights = arrays.widen(some.X), some.weights
+    block = block_of(sample, rows.reference)
+    X, weights = arrays.widen(block.X), block.weights
     if X.shape[0] < seen.rows:  # drawn by weight: they count alike
         weights = Weights.unit(X)
-    held_out = HeldOut.leave_one_out(some.Y, weights, balanced=spec.balanced)
+    held_out = HeldOut.leave_one_out(block.Y, weights, balanced=spec.balanced)
     gram = Gram(X, kernel)
     design = Design(gram, weights, spec.penalty, spec.bias, basis, m, None, spec.seed)
-    return Problem(design, some.Y, Criterion(spec.criterion, held_out))
+    return Problem(design, block.Y, Criterion(spec.criterion, held_out))
 
 
 def _mu_of_part(spec: Spec, problem: Problem, seen: Seen) -> float | None:

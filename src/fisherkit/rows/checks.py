@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import compute_class_weight
 
 from fisherkit.core import LARGEST, Array, Labels, Weights, arrays, encode
+from fisherkit.interfaces import ClassWeight
 
 _WEIGHTS = (1e-50, 1e15)  # where one row more or less is rounding, there is no leave-one-out
 _SMALLEST = 1e-150  # spread of targets whose square is one, with digits
 
 
-def labels_of(name: str, y: Any, frequency: Array, class_weight: Any) -> Labels:
+def labels_of(name: str, y: Array, frequency: Array, class_weight: ClassWeight) -> Labels:
     """The labels of rows of positive weight; ``name`` is that of the estimator."""
     classes, index = encode(y, frequency)
     several_classes(name, classes)
@@ -22,7 +22,7 @@ def labels_of(name: str, y: Any, frequency: Array, class_weight: Any) -> Labels:
     return Labels(classes, index, Weights(frequency, arrays.like(costs[host], frequency)))
 
 
-def several_classes(name: str, classes: Any) -> None:
+def several_classes(name: str, classes: Array) -> None:
     """Refuse labels of one class only."""
     if classes.shape[0] < 2:
         raise ValueError(
@@ -31,7 +31,7 @@ def several_classes(name: str, classes: Any) -> None:
         )
 
 
-def class_costs(class_weight: Any, classes: Any, copies: np.ndarray) -> np.ndarray:
+def class_costs(class_weight: ClassWeight, classes: Array, copies: np.ndarray) -> np.ndarray:
     """The cost of each class; "balanced" counts the copies (c,) of its rows."""
     if class_weight is None:
         return np.ones(len(copies))
@@ -51,7 +51,9 @@ def class_costs(class_weight: Any, classes: Any, copies: np.ndarray) -> np.ndarr
     return np.asarray(costs)
 
 
-def frequencies(sample_weight: Any, n: int, reference: Array) -> tuple[Array, np.ndarray]:
+def frequencies(
+    sample_weight: ArrayLike | None, n: int, reference: Array
+) -> tuple[Array, np.ndarray]:
     """Sample weights of n rows beside the reference, and the rows where they are positive."""
     if sample_weight is None:
         return arrays.like(np.ones(n), reference), np.arange(n)
@@ -118,7 +120,7 @@ def component_count(m: int | None, n: int) -> None:
         raise ValueError(f"n_components={m} is more than the {n} training rows of positive weight.")
 
 
-def centre_rows(value: Any, kept: np.ndarray, n: int) -> np.ndarray:
+def centre_rows(value: ArrayLike, kept: np.ndarray, n: int) -> np.ndarray:
     """Positions, among the kept rows, of the training rows that the user named as centres."""
     rows = np.asarray(arrays.to_numpy(value))
     if rows.ndim != 1 or rows.size == 0 or not np.issubdtype(rows.dtype, np.integer):

@@ -9,16 +9,18 @@ that whatever a lost worker has done can be done again.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from fisherkit.core import Array, Labels, Residuals, Weights, arrays
+from fisherkit.interfaces import ClassWeight, MemoryLimit
 from fisherkit.rows.blocks import fit_large, interleave
 from fisherkit.rows.checks import (
     class_costs,
@@ -34,6 +36,7 @@ from fisherkit.rows.sources import (
     Budget,
     Pass,
     Sample,
+    State,
     frame_values,
     is_dask,
     require_number_columns,
@@ -41,38 +44,60 @@ from fisherkit.rows.sources import (
 from fisherkit.rows.sums import Block
 from fisherkit.tuning import add_up
 
+if TYPE_CHECKING:
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+    from numpy.typing import ArrayLike
+
+T = TypeVar("T")
+Kept = TypeVar("Kept")
+Value = TypeVar("Value", covariant=True)
+Collection: TypeAlias = "da.Array | dd.DataFrame | dd.Series"
+Column: TypeAlias = "Sequence[Delayed[Array]]"
+Label: TypeAlias = "str | float"
+Part: TypeAlias = "np.ndarray | pd.DataFrame | pd.Series"  # of a collection, on a worker
+
 _TASK_BYTES = 1 << 29  # that a task may take beside its chunk, unless max_memory says otherwise
 _FAN_IN = 8  # states merged by one task
 _PLACE = 1 << 40  # places of rows are chunk * _PLACE + row until chunk lengths are known
 
 
-def task(function: Callable[..., Any]) -> Any:
+class Delayed(Protocol[Value]):
+    """A value that a worker computes when it is asked for, or keeps."""
+
+    def compute(self) -> Value: ...
+
+
+def task(function: Callable[..., T]) -> Callable[..., Delayed[T]]:
     """A function whose calls become tasks."""
     from dask.delayed import delayed
 
     return delayed(function, pure=False)
 
 
-def constant(value: Any) -> Any:
+def constant(value: T) -> Delayed[T]:
     """A value that travels with the graph, once for all tasks that use it."""
     from dask.delayed import delayed
 
     return delayed(value, pure=False, traverse=False)
 
 
-def parts_of(x: Any, name: str) -> list[Any]:
+def parts_of(x: Collection, name: str) -> list[Delayed[Part]]:
     """The row chunks of a Dask array (all columns together) or of the partitions of a frame."""
     if hasattr(x, "rechunk") and x.ndim == 2 and x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
     if hasattr(x, "dtypes") and x.ndim == 2:
-        require_number_columns(x, name)
+        require_number_columns(cast("dd.DataFrame", x), name)
     return list(np.asarray(x.to_delayed(), dtype=object).ravel())
 
 
-def aligned_parts(values: Any, X: Any, parts: Sequence[Any], name: str) -> list[Any]:
+def aligned_parts(
+    values: Collection | ArrayLike, X: Collection, parts: Sequence[Delayed[Part]], name: str
+) -> list[Delayed[Part]]:
     """Chunks of targets or weights, one for each chunk of X."""
+    lengths = _lengths(X)
     if not is_dask(values):
-        lengths = _lengths(X)
         if lengths is None:
             raise ValueError(
                 f"X has chunks of unknown size, so {name} must be a Dask collection with the same "
@@ -83,18 +108,17 @@ def aligned_parts(values: Any, X: Any, parts: Sequence[Any], name: str) -> list[
             raise ValueError(f"{name} has {len(values)} rows, X has {sum(lengths)}.")
         ends = np.cumsum(lengths)[:-1]
         return [constant(part) for part in np.split(values, ends)]
-    lengths = _lengths(X)
     if hasattr(values, "rechunk") and lengths is not None and _lengths(values) is not None:
         values = values.rechunk({0: lengths})
-    found = parts_of(values, name)
-    if len(found) != len(parts):
+    aligned = parts_of(cast("Collection", values), name)
+    if len(aligned) != len(parts):
         raise ValueError(
-            f"{name} has {len(found)} chunks, X has {len(parts)}: they must be cut alike."
+            f"{name} has {len(aligned)} chunks, X has {len(parts)}: they must be cut alike."
         )
-    return found
+    return aligned
 
 
-def _lengths(x: Any) -> tuple[int, ...] | None:
+def _lengths(x: object) -> tuple[int, ...] | None:
     """Rows of each chunk, if they are known."""
     chunks = getattr(x, "chunks", None)
     if chunks is None or any(np.isnan(size) for size in chunks[0]):
@@ -102,7 +126,7 @@ def _lengths(x: Any) -> tuple[int, ...] | None:
     return tuple(int(size) for size in chunks[0])
 
 
-def to_rows(part: Any) -> np.ndarray:
+def to_rows(part: Part) -> np.ndarray:
     """A chunk as a NumPy array, on the worker."""
     if hasattr(part, "iloc") and part.ndim == 2:
         part = frame_values(part)
@@ -135,7 +159,7 @@ class Chunk:
         return np.flatnonzero(self.frequency > 0)
 
 
-def run(step: Pass, chunk: Chunk, budget: Budget) -> Any:
+def run(step: Pass[State], chunk: Chunk, budget: Budget) -> State:
     """One pass over one chunk, in blocks."""
     state = step.begin()
     kept = chunk.kept
@@ -147,7 +171,7 @@ def run(step: Pass, chunk: Chunk, budget: Budget) -> Any:
     return state
 
 
-def merge(step: Pass, states: Sequence[Any]) -> Any:
+def merge(step: Pass[State], states: Sequence[State]) -> State:
     return reduce(step.merge, states)
 
 
@@ -159,7 +183,7 @@ class DaskRows:
     whether there are rows of weight 0.
     """
 
-    chunks: Sequence[Any]
+    chunks: Sequence[Delayed[Chunk]]
     lengths: np.ndarray
     d: int
     k: int
@@ -177,7 +201,7 @@ class DaskRows:
     def keep_bytes(self) -> float:
         return 0.0
 
-    def sweep(self, step: Pass) -> Any:
+    def sweep(self, step: Pass[State]) -> State:
         """Run a pass: the client gets the sum over all chunks only."""
         shared = constant(step)
         call, join = task(run), task(merge)
@@ -207,24 +231,27 @@ class DaskRows:
             scatter=0.5 * (scatter + scatter.T),
         )
 
-    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def each(self, function: Callable[..., T], *arguments: object) -> list[Delayed[T]]:
         """A column of what a function of the chunk, and of these arguments, returns."""
         return kept_by_workers(self._tasks(function, arguments))
 
     def columns(
-        self, count: int, function: Callable[..., Sequence[Any]], *arguments: Any
-    ) -> list[Sequence[Any]]:
+        self, count: int, function: Callable[..., Sequence[T]], *arguments: object
+    ) -> list[Sequence[Delayed[T]]]:
         """Several columns, from a function that returns a piece of each."""
-        results, pick, n = self._tasks(function, arguments), task(getitem), len(self.chunks)
+        results, n = self._tasks(function, arguments), len(self.chunks)
+        pick: Callable[..., Delayed[T]] = task(getitem)
         kept = kept_by_workers([pick(part, i) for i in range(count) for part in results])
         return [kept[i * n : (i + 1) * n] for i in range(count)]
 
-    def _tasks(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+    def _tasks(self, function: Callable[..., T], arguments: tuple[object, ...]) -> list[Delayed[T]]:
         call, shared = task(_on_chunk), constant((function, arguments))
         return [call(shared, chunk) for chunk in self.chunks]
 
     def named(self, basis: Basis) -> Sample | None:
         """The centres that the user has named."""
+        from dask.base import compute
+
         index = basis.rows
         if index is None:
             return None
@@ -233,11 +260,13 @@ class DaskRows:
         place = index - (ends - self.lengths)[number]
         take = task(_take)
         wanted = np.unique(number)
-        parts = compute_all(*(take(self.chunks[i], place[number == i]) for i in wanted))
+        parts = compute(*(take(self.chunks[i], place[number == i]) for i in wanted))
         order = np.argsort(np.concatenate([np.flatnonzero(number == i) for i in wanted]))
         return Sample(*(np.concatenate(columns)[order] for columns in zip(*parts, strict=True)))
 
-    def in_order(self, column: Sequence[Any], plain: Callable[[Any], Array], width: int) -> Any:
+    def in_order(
+        self, column: Sequence[Delayed[Array]], plain: Callable[[Array], Array], width: int
+    ) -> da.Array:
         """A Dask array of what the workers keep."""
         import dask.array as da
 
@@ -251,32 +280,34 @@ class DaskRows:
         )
 
 
-def _on_chunk(shared: tuple[Callable[..., Any], tuple[Any, ...]], chunk: Chunk) -> Any:
+def _on_chunk(shared: tuple[Callable[..., T], tuple[object, ...]], chunk: Chunk) -> T:
     function, arguments = shared
     return function(chunk, *arguments)
 
 
 @dataclass(frozen=True)
-class DaskParts:
+class DaskParts(Generic[Kept]):
     """Parts that the workers keep: a column is a list of arrays that they keep, too.
 
     ``load`` makes of a part what the terms of sums are asked of.
     """
 
-    parts: Sequence[Any]
-    load: Callable[[Any], Any]
+    parts: Sequence[Delayed[Kept]]
+    load: Callable[[Kept], object]
 
     def total(
-        self, terms: Callable[..., tuple[Any, ...]], columns: Sequence[Any], *arguments: Any
-    ) -> tuple[Any, ...]:
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Column], *arguments: object
+    ) -> tuple[Array, ...]:
         return tree(task(add_up), self._tasks(terms, columns, arguments))
 
-    def each(self, terms: Callable[..., Any], columns: Sequence[Any], *arguments: Any) -> list[Any]:
+    def each(
+        self, terms: Callable[..., T], columns: Sequence[Column], *arguments: object
+    ) -> list[Delayed[T]]:
         return kept_by_workers(self._tasks(terms, columns, arguments))
 
     def _tasks(
-        self, terms: Callable[..., Any], columns: Sequence[Any], arguments: tuple[Any, ...]
-    ) -> list[Any]:
+        self, terms: Callable[..., T], columns: Sequence[Column], arguments: tuple[object, ...]
+    ) -> list[Delayed[T]]:
         call, shared = task(_terms), constant((self.load, terms, arguments))
         return [
             call(shared, part, [column[i] for column in columns])
@@ -284,7 +315,11 @@ class DaskParts:
         ]
 
 
-def _terms(shared: tuple[Any, ...], part: Any, pieces: list[Any]) -> Any:
+def _terms(
+    shared: tuple[Callable[[Kept], object], Callable[..., T], tuple[object, ...]],
+    part: Kept,
+    pieces: list[Array],
+) -> T:
     load, terms, arguments = shared
     return terms(load(part), pieces, *arguments)
 
@@ -303,7 +338,7 @@ class LeftOut:
     cost: np.ndarray | None
 
     def residuals(self) -> Residuals:
-        """Of the chunk alone: the scatter is that of its rows."""
+        """The residuals of the chunk alone: the scatter is that of its rows."""
         ones = np.ones(len(self.Y))
         frequency = ones if self.frequency is None else self.frequency
         weights = Weights(frequency, ones if self.cost is None else self.cost)
@@ -325,7 +360,7 @@ def _scatter(part: Residuals, pieces: Sequence[Array]) -> tuple[Array]:
     return (part.scatter,)
 
 
-def _with_absent(inside: np.ndarray, chunk: Chunk, plain: Callable[[Any], Array]) -> np.ndarray:
+def _with_absent(inside: np.ndarray, chunk: Chunk, plain: Callable[[Array], Array]) -> np.ndarray:
     """Values of the rows of positive weight between those of the others."""
     absent = np.flatnonzero(chunk.frequency == 0)
     if not len(absent):
@@ -334,12 +369,9 @@ def _with_absent(inside: np.ndarray, chunk: Chunk, plain: Callable[[Any], Array]
 
 
 def _take(chunk: Chunk, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    empty = np.zeros(len(rows))
-    block = chunk.block(rows)
-    return (
-        *(block.X, block.Y, chunk.frequency[rows], chunk.cost[rows], block.index),
-        *(empty, empty, empty),
-    )
+    block, empty = chunk.block(rows), np.zeros(len(rows))
+    weights = block.weights
+    return block.X, block.Y, weights.frequency, weights.cost, block.index, empty, empty, empty
 
 
 @dataclass(frozen=True)
@@ -347,17 +379,17 @@ class Look:
     """What the targets of some chunks hold: rows of each chunk, and copies of each class."""
 
     lengths: dict[int, int]
-    copies: dict[Any, float]
+    copies: dict[Label, float]
     outputs: int | None
     positive: int
 
 
-def _look(y: Any, weight: Any, number: int, classifier: bool) -> Look:
+def _look(y: Part, weight: Part | None, number: int, classifier: bool) -> Look:
     y = to_rows(y)
     if len(y) == 0:
         raise ValueError(f"Chunk {number} of y has no rows; drop empty chunks first.")
     w = _weights(weight, len(y), number)
-    copies: dict[Any, float] = {}
+    copies: dict[Label, float] = {}
     if classifier:
         if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != 1):
             raise ValueError(f"y should be a 1d array; chunk {number} has shape {y.shape}.")
@@ -376,7 +408,7 @@ def _look(y: Any, weight: Any, number: int, classifier: bool) -> Look:
     return Look({number: len(y)}, copies, outputs, int(np.count_nonzero(w > 0)))
 
 
-def _weights(weight: Any, n: int, number: int) -> np.ndarray:
+def _weights(weight: Part | None, n: int, number: int) -> np.ndarray:
     if weight is None:
         return np.ones(n)
     w = np.asarray(to_rows(weight), dtype=np.float64)
@@ -393,7 +425,7 @@ def _weights(weight: Any, n: int, number: int) -> np.ndarray:
 
 def _join(group: list[Look]) -> Look:
     lengths: dict[int, int] = {}
-    copies: dict[Any, float] = {}
+    copies: dict[Label, float] = {}
     for look in group:
         lengths |= look.lengths
         for label, count in look.copies.items():
@@ -403,7 +435,12 @@ def _join(group: list[Look]) -> Look:
 
 
 def _chunk(
-    x: Any, y: Any, weight: Any, number: int, classes: Labels | None, shape: tuple[int, Any]
+    x: Part,
+    y: Part,
+    weight: Part | None,
+    number: int,
+    classes: Labels | None,
+    shape: tuple[int, np.dtype | None],
 ) -> Chunk:
     """Put the parts of a chunk together, on a worker; say which one is not what it should be."""
     X, labels = to_rows(x), to_rows(y)
@@ -426,27 +463,27 @@ def _chunk(
         )
     index = np.searchsorted(classes.classes, labels.reshape(len(X), -1)[:, 0])
     index = np.minimum(index, classes.n_classes - 1)  # a row of weight 0 may be of another class
-    own = classes.take(index)
-    return Chunk(X, own.codes, w, own.weights.cost, number)
+    known = classes.take(index)
+    return Chunk(X, known.codes, w, known.weights.cost, number)
 
 
 def open_dask(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
+    X: Collection,
+    y: Collection | ArrayLike,
+    sample_weight: Collection | ArrayLike | None,
     *,
     basis: Basis,
-    max_memory: Any,
+    max_memory: MemoryLimit,
     estimator: str,
     classifier: bool,
-    class_weight: Any,
+    class_weight: ClassWeight,
 ) -> DaskRows:
     """Look at the targets of all chunks, and plan; nothing of X is read but its shape."""
     if X.ndim != 2:
         raise ValueError(f"X should be a 2d collection; got {X.ndim} dimension(s).")
     parts = parts_of(X, "X")
     targets = aligned_parts(y, X, parts, "y")
-    weights = [None] * len(parts)
+    weights: Sequence[Delayed[Part] | None] = [None] * len(parts)
     if sample_weight is not None:
         weights = aligned_parts(sample_weight, X, parts, "sample_weight")
     call = task(_look)
@@ -510,45 +547,39 @@ def place(index: int) -> str:
     return f"row {index % _PLACE} of chunk {index // _PLACE}"
 
 
-def tree(merge_group: Callable[[list[Any]], Any], states: list[Any]) -> Any:
+def tree(merge_group: Callable[[list[Delayed[T]]], Delayed[T]], states: list[Delayed[T]]) -> T:
     """Merge delayed states by a tree of tasks, and compute what is left."""
     while len(states) > 1:
         states = [merge_group(states[i : i + _FAN_IN]) for i in range(0, len(states), _FAN_IN)]
-    return compute(states[0])
+    with _large_graphs():
+        return states[0].compute()
 
 
-def compute(task: Any) -> Any:
-    with warnings.catch_warnings():
-        # The decomposition is part of the graph on purpose: a scattered one could get lost.
-        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        return task.compute()
-
-
-def compute_all(*tasks: Any) -> tuple[Any, ...]:
-    from dask.base import compute
-
-    return compute(*tasks)
-
-
-def kept_by_workers(tasks: list[Any]) -> list[Any]:
+def kept_by_workers(tasks: list[Delayed[T]]) -> list[Delayed[T]]:
     """Have the workers compute these and keep them."""
     from dask.base import persist
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+    with _large_graphs():
         return list(persist(*tasks))
 
 
-def lazily(model: Any, method: str, X: Any) -> Any:
+@contextmanager
+def _large_graphs() -> Iterator[None]:
+    """The decomposition is part of the graph on purpose: a scattered one could get lost."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield
+
+
+def lazily(model: object, method: str, X: Collection) -> da.Array:
     """A method of a fitted model on every chunk of X, when it is asked for; a Dask array."""
     import dask.array as da
 
-    columns = list(X.columns) if hasattr(X, "columns") else None
     sample = np.zeros((1, X.shape[1]), dtype=getattr(X, "dtype", np.float64))
-    if columns is not None:
+    if hasattr(X, "columns"):
         import pandas as pd
 
-        sample = pd.DataFrame(sample, columns=columns)
+        sample = pd.DataFrame(sample, columns=list(X.columns))
     like = getattr(model, method)(sample)
     shared = constant(model)
     parts = parts_of(X, "X")
@@ -563,7 +594,7 @@ def lazily(model: Any, method: str, X: Any) -> Any:
     return da.concatenate(arrays, axis=0)
 
 
-def _call(model: Any, method: str, part: Any, like: np.ndarray) -> np.ndarray:
+def _call(model: object, method: str, part: Part, like: np.ndarray) -> np.ndarray:
     if len(part) == 0:
         return like[:0]
     return getattr(model, method)(part)

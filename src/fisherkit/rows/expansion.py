@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from fisherkit.core import Array, Kernel, arrays, not_finite
+from fisherkit.core import Array, FittedKernel, Kernel, arrays, not_finite
+from fisherkit.interfaces import Container
 from fisherkit.rows.sources import read
 from fisherkit.stored import stored
 
@@ -28,14 +28,14 @@ class Expansion:
     see have no second axis if they are ``flat``.
     """
 
-    kernel: Any  # Kernel or FittedKernel
+    kernel: Kernel | FittedKernel
     centres: Array | None
     columns: Array | None
     coef: Array
     intercept: Array
     flat: bool
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Container) -> Array:
         """f of validated rows X, of any container, (n, k); in row blocks."""
         m, d = self.coef.shape[0], X.shape[1]
         # Each block goes through all centres once more: with long rows, that has to pay.
@@ -77,8 +77,8 @@ class Blend:
     intercept: Array
     flat: bool
 
-    def __call__(self, X: Any) -> Array:
-        """As `Expansion`."""
+    def __call__(self, X: Container) -> Array:
+        """f of validated rows X, of any container, (n, k); in row blocks."""
         longest = max([X.shape[1], *(part.centres.shape[0] for part in self.parts)])
 
         def total(x: Array) -> Array:
@@ -90,7 +90,7 @@ class Blend:
 
 @arrays.quiet_overflow()
 def _in_blocks(
-    X: Any,
+    X: Container,
     longest: int,
     elements: int,
     function: Callable[[Array], Array],

@@ -62,31 +62,15 @@ _FIRST_SPLIT = 32  # pivots solved for in pass 1 are 0, 32, 64, 128, ..., m
 
 @dataclass(frozen=True)
 class Centres:
-    """Features of a model on centres, row block by row block.
-
-    Attributes
-    ----------
-    X : (m, d)
-        The centres, in the order of the features.
-    kept : (m,)
-        Which of the rows asked for they are; repeated ones are dropped (rkhs).
-    scale : (m,) or None
-        coefficients penalty: square roots of the frequencies of the centres.
-    corner : (m, m) or None
-        rkhs penalty: L, lower triangular, with K_mm = L L'.
-    split : int
-        How many pivots pass 1 solves for.
-    largest_inverse : float
-        The largest eigenvalue of K_mm^-1.
-    """
+    """Features of a model on centres, row block by row block."""
 
     kernel: Kernel
-    X: Array
-    kept: np.ndarray
-    scale: Array | None
-    corner: Array | None
-    split: int = 0
-    largest_inverse: float = 0.0
+    X: Array  # (m, d), the centres in the order of the features
+    kept: np.ndarray  # (m,), which of the rows asked for they are; repeated ones are dropped (rkhs)
+    scale: Array | None  # (m,), coefficients penalty: square roots of the centres' frequencies
+    corner: Array | None  # (m, m), rkhs penalty: L, lower triangular, with K_mm = L L'
+    split: int = 0  # how many pivots pass 1 solves for
+    largest_inverse: float = 0.0  # the largest eigenvalue of K_mm^-1
 
     @classmethod
     def of(cls, kernel: Kernel, X: Array, frequency: Array, penalty: str) -> Centres:
@@ -234,12 +218,12 @@ class FirstPass:
     n_targets: int
 
     @classmethod
-    def about(cls, centres: Centres, some: Array, n_targets: int, bias: Bias) -> FirstPass:
+    def about(cls, centres: Centres, sample: Array, n_targets: int, bias: Bias) -> FirstPass:
         """For a free bias, about the mean of F over ``some`` rows, a sample of all."""
         if not bias.directions:
             return cls(centres, None, n_targets)
-        some = some[: min(_ORIGIN_ROWS, some.shape[0]), :]
-        origin = arrays.namespace(some).mean(centres.block(some), axis=0)
+        sample = sample[: min(_ORIGIN_ROWS, sample.shape[0]), :]
+        origin = arrays.namespace(sample).mean(centres.block(sample), axis=0)
         return cls(centres, origin, n_targets)
 
     @property
@@ -323,11 +307,11 @@ class Form:
         lam, W = arrays.clip_in_place(lam[visible:], lower=0.0), W[:, visible:]
         xi = W.T @ C
         spread = float(xp.sum(sums.squares - sums.targets**2 / sums.mass))
-        features, own = bias.split(W)
+        features, of_bias = bias.split(W)
         rotation = centres.unfinish(features)
         if centres.corner is not None and centres.plain:
             rotation = centres.lift(features)
-        centre = own + (sums.mass / span) * (point @ centres.unfinish(features))
+        centre = of_bias + (sums.mass / span) * (point @ centres.unfinish(features))
         return cls(
             *(centres, rotation, centre, features, z, lam, xi, mean, sums.mass, sums.total),
             *(sums.rows, bias, unit, sums.targets, spread, centres.plain),

@@ -24,12 +24,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from fisherkit.core import (
-    Array,
-    Bias,
-    arrays,
-    relative_floor,
-)
+from fisherkit.core import Array, Bias, arrays, relative_floor
 from fisherkit.rows.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows.refined import refined
 from fisherkit.rows.sources import Rows
@@ -73,7 +68,7 @@ class Tally:
 
 
 def second_pass_numbers(m: int, d: int, k: int, p: int | None = None) -> Numbers:
-    """Those of pass 2 on m features at p mus, or at a whole grid and a window."""
+    """The numbers that pass 2 has alive, on m features at p mus or at a grid and a window."""
     p = len(GRID) + _NODES[1] if p is None else p
     return Numbers(2 * (m + 1) + 2 * d + (4 * k + 2) * p, (m + 1) ** 2)
 
@@ -111,8 +106,8 @@ class SecondPass:
             tally.weight += weight
         if self.keep_from < len(self.mus):
             xp = arrays.namespace(e)
-            some = slice(self.keep_from, len(self.mus))
-            both = xp.concat([e[:, :, some], B[:, None, some]], axis=1)
+            kept = slice(self.keep_from, len(self.mus))
+            both = xp.concat([e[:, :, kept], B[:, None, kept]], axis=1)
             tally.kept.append((block.index, both))
 
     def merge(self, a: Tally, b: Tally) -> Tally:
@@ -205,8 +200,8 @@ class _Pilot(_Priced):
         n, few = pilot.Y.shape[0], arrays.preferred_elements(form.lam) // form.rank
         n = min(n, max(_GROUPS, min(_PILOT_ROWS, few)))
         blocks = []
-        for some in arrays.row_blocks(n, 1, -(-n // _GROUPS)):
-            block = pilot.rows(some)
+        for part in arrays.row_blocks(n, 1, -(-n // _GROUPS)):
+            block = pilot.rows(part)
             blocks.append((form.coordinates(block.X), block))
         return cls(step, floor, blocks)
 
@@ -460,9 +455,9 @@ def fit_rows(
     return Fitted(form, selection, *form.coefficients(chosen), prices.kept(chosen))
 
 
-def form_of_rows(rows: Rows, centres: Centres, some: Block, bias: Bias) -> tuple[Form, float]:
+def form_of_rows(rows: Rows, centres: Centres, sample: Block, bias: Bias) -> tuple[Form, float]:
     """Pass 1, and the least mu relative to tr(G)/n; ``some`` rows tell where features lie."""
-    first = FirstPass.about(centres, some.X, some.Y.shape[1], bias)
+    first = FirstPass.about(centres, sample.X, sample.Y.shape[1], bias)
     sums = rows.sweep(first)
     relative = relative_floor(sums.total, arrays.eps(centres.X))
     return Form.of(first, sums, bias, smallest=relative), relative

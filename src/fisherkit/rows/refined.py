@@ -98,12 +98,12 @@ def _complete(form: Form) -> Form:
     added = W.shape[1] - form.rank
     lam = xp.concat([form.lam, arrays.zeros((added,), W)], axis=0)
     xi = xp.concat([form.xi, arrays.zeros((added, form.xi.shape[1]), W)], axis=0)
-    features, own = form.bias.split(W)
+    features, of_bias = form.bias.split(W)
     return replace(
         form,
         centres=form.centres.carefully(),
         rotation=features,
-        centre=own + (form.mass / form.bias.span(form.mass)) * (form.point @ features),
+        centre=of_bias + (form.mass / form.bias.span(form.mass)) * (form.point @ features),
         features=features,
         lam=lam,
         xi=xi,

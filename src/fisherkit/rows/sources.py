@@ -12,14 +12,20 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fisherkit.core import LARGEST, Array, Meter, Weights, arrays, fingerprints, race
+from fisherkit.interfaces import Container, Frame
 from fisherkit.rows.sums import Block, Numbers
 from fisherkit.tuning import log
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+State = TypeVar("State")
 
 LEAST_ROWS = 16  # of a block: a budget that does not hold them is refused
 _KEEP_SHARE = 0.25  # of the budget, for the residuals of all rows at some values of mu
@@ -32,7 +38,7 @@ class BudgetError(ValueError):
     """A ``max_memory`` that does not hold one block."""
 
 
-class Pass(Protocol):
+class Pass(Protocol[State]):
     """What is summed up in one sweep over the rows. Picklable, so that it can travel.
 
     ``on_host`` says that it runs in NumPy whatever X is; ``title`` names the pass to users.
@@ -46,11 +52,11 @@ class Pass(Protocol):
     @property
     def numbers(self) -> Numbers: ...
 
-    def begin(self) -> Any: ...
+    def begin(self) -> State: ...
 
-    def add(self, state: Any, block: Block) -> None: ...
+    def add(self, state: State, block: Block) -> None: ...
 
-    def merge(self, a: Any, b: Any) -> Any: ...
+    def merge(self, a: State, b: State) -> State: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Budget:
 
     bytes: int
 
-    def block_rows(self, step: Pass, workers: int, reference: Array) -> int:
+    def block_rows(self, step: Pass[State], workers: int, reference: Array) -> int:
         """Rows of a block that ``workers`` can have in hand at a time; 0 where none fit.
 
         No more than suit the pass where ``reference`` lives; products want fewer than the host.
@@ -105,7 +111,7 @@ class Rows(Protocol):
     @property
     def keep_bytes(self) -> float: ...
 
-    def sweep(self, step: Pass) -> Any: ...
+    def sweep(self, step: Pass[State]) -> State: ...
 
     def locate(self, index: np.ndarray) -> np.ndarray: ...
 
@@ -121,7 +127,7 @@ class LocalRows:
     arrays of the namespace of the computation. Rows of weight 0 are skipped.
     """
 
-    X: Any
+    X: Container
     Y: Array
     frequency: Array
     cost: Array
@@ -175,10 +181,10 @@ class LocalRows:
         Y, frequency, cost = (
             arrays.to_numpy(part)[index] for part in (self.Y, self.frequency, self.cost)
         )
-        X = arrays.to_numpy(read_rows(self.X, index))
+        X = arrays.to_numpy(read(self.X, index))
         return Sample(X, Y, frequency, cost, index, empty, empty, empty)
 
-    def sweep(self, step: Pass) -> Any:
+    def sweep(self, step: Pass[State]) -> State:
         """Run a pass: blocks are dealt to the workers in turn, sums are added in a fixed order."""
         workers = blas_threads() if step.on_host or arrays.is_numpy(self.Y) else 1
         workers = min(workers, _HOST_WORKERS) if step.on_host else workers
@@ -192,7 +198,7 @@ class LocalRows:
         workers = min(workers, len(slices))
         stop, meter = threading.Event(), Meter(step.title, self.n)
 
-        def work(first: int) -> Any:
+        def work(first: int) -> State:
             state = step.begin()
             for rows in slices[first::workers]:
                 if stop.is_set():
@@ -220,12 +226,12 @@ class LocalRows:
 
 
 @dataclass(frozen=True)
-class Together:
+class Together(Generic[State]):
     """Several passes in one sweep, which reads every block once; the state is a list of theirs."""
 
     on_host: ClassVar[bool] = False
 
-    steps: Sequence[Pass]
+    steps: Sequence[Pass[State]]
 
     @property
     def title(self) -> str:
@@ -237,14 +243,14 @@ class Together:
         rows, states = zip(*(step.numbers for step in self.steps), strict=True)
         return Numbers(max(rows), sum(states))
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[State]:
         return [step.begin() for step in self.steps]
 
-    def add(self, states: list[Any], block: Block) -> None:
+    def add(self, states: list[State], block: Block) -> None:
         for step, state in zip(self.steps, states, strict=True):
             step.add(state, block)
 
-    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+    def merge(self, a: list[State], b: list[State]) -> list[State]:
         return [step.merge(*pair) for step, *pair in zip(self.steps, a, b, strict=True)]
 
 
@@ -254,24 +260,27 @@ def blas_threads() -> int:
     return max(pools, default=1)
 
 
-def is_dask(x: Any) -> bool:
+def is_dask(x: object) -> bool:
     """Say whether ``x`` is a Dask collection; Dask need not be installed to be sure it is not."""
     return type(x).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(x, "to_delayed")
 
 
-def read(X: Any, rows: slice) -> Array:
-    """Some rows as a dense array, in their own dtype."""
+def read(X: Container, rows: slice | np.ndarray) -> Array:
+    """Some rows, in a row or at these places, as a dense array in their own dtype."""
     if hasattr(X, "toarray"):
         return X[rows].toarray()
     if hasattr(X, "iloc"):
         return frame_values(X.iloc[rows])
-    if arrays.is_array_api(X):
-        block = X[rows, :]
-        return np.asarray(block) if isinstance(block, np.ndarray) else block
-    return X[rows].to_numpy()
+    if not arrays.is_array_api(X):
+        return X[rows].to_numpy()
+    if isinstance(X, np.ndarray):
+        return np.asarray(X[rows])
+    if isinstance(rows, slice):
+        return X[rows, :]
+    return arrays.namespace(X).take(X, arrays.indices(rows, X), axis=0)
 
 
-def frame_values(frame: Any) -> np.ndarray:
+def frame_values(frame: DataFrame) -> np.ndarray:
     """A pandas frame as an array; numbers of several types, or nullable ones, as floats."""
     values = frame.to_numpy()
     if values.dtype == object and all(dtype.kind in "biuf" for dtype in frame.dtypes):
@@ -279,29 +288,16 @@ def frame_values(frame: Any) -> np.ndarray:
     return values
 
 
-def require_number_columns(frame: Any, name: str) -> None:
+def require_number_columns(frame: Frame, name: str) -> None:
     """Refuse a frame (pandas, polars or Dask) with a column of anything but numbers."""
     for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        kind = getattr(dtype, "kind", None)
-        polars = kind is None and (dtype.is_numeric() or str(dtype) == "Boolean")
+        kind, is_numeric = getattr(dtype, "kind", None), getattr(dtype, "is_numeric", bool)
+        polars = kind is None and (is_numeric() or str(dtype) == "Boolean")
         if not polars and (kind is None or kind not in "biuf"):
             raise ValueError(
                 f"{name} must hold numbers; column {column!r} has dtype {dtype}. Encode or drop it "
                 "first."
             )
-
-
-def read_rows(X: Any, rows: np.ndarray) -> Array:
-    """Rows at these places as a dense array."""
-    if hasattr(X, "toarray"):
-        return X[rows].toarray()
-    if hasattr(X, "iloc"):
-        return frame_values(X.iloc[rows])
-    if arrays.is_array_api(X):
-        if isinstance(X, np.ndarray):
-            return np.asarray(X[rows])
-        return arrays.namespace(X).take(X, arrays.indices(rows, X), axis=0)
-    return X[rows].to_numpy()
 
 
 def mention_spreads(spread: np.ndarray) -> None:

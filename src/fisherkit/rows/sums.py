@@ -19,12 +19,12 @@ class Block:
     weights: Weights
     index: np.ndarray
 
-    def rows(self, some: slice) -> Block:
+    def rows(self, part: slice) -> Block:
         return Block(
-            self.X[some, :],
-            self.Y[some, :],
-            Weights(self.weights.frequency[some], self.weights.cost[some]),
-            self.index[some],
+            self.X[part, :],
+            self.Y[part, :],
+            Weights(self.weights.frequency[part], self.weights.cost[part]),
+            self.index[part],
         )
 
 
@@ -36,7 +36,7 @@ class Numbers(NamedTuple):
 
 
 def moment_numbers(m: int, d: int, k: int) -> Numbers:
-    """Those of a pass that takes the moments of m features."""
+    """The numbers that a pass has alive which takes the moments of m features."""
     return Numbers(2 * m + 2 * d + 4 * k, m * (m + k + 1))
 
 

@@ -2,11 +2,3 @@
 
 from fisherkit.sparse.crossfit import Choice, Family, Sample
 from fisherkit.sparse.learners import ForwardLearner, LqLearner
-
-__all__ = [
-    "Choice",
-    "Family",
-    "ForwardLearner",
-    "LqLearner",
-    "Sample",
-]

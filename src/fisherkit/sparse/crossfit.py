@@ -2,7 +2,7 @@
 
 A *family* is what one run of a sparse learner yields at one kernel width: models from small to
 large, each deciding by f(x) = sum_t k(x, z_t) coef_t + intercept on its own few centres z_t. Folds
-price every member of every family; the winner is refitted on all rows, and the held-out decisions
+rate every member of every family; the winner is refitted on all rows, and the held-out decisions
 of its folds calibrate its probabilities.
 
 Rows equal in x and label are merged into one weighted row and centres equal in x into one, in an
@@ -15,12 +15,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from fisherkit.core import (
     Distinct,
+    ForwardPath,
     Gram,
     Labels,
     Meter,
@@ -34,29 +35,14 @@ from fisherkit.tuning import Slope, fit_slope, log
 
 @dataclass(frozen=True)
 class Family:
-    """M models on U common centres, from small to large.
+    """M models on U common centres, from small to large."""
 
-    Attributes
-    ----------
-    terms : (U,)
-        The centres in use, as positions among the candidates.
-    coef : (M, U, k)
-        Zero where a model does not use a centre.
-    intercept : (M, k)
-    sizes : (M,)
-        Number of centres of each model.
-    stop : int or None
-        The model that the learner itself prefers, if it does.
-    record : object
-        What the learner noted on its way.
-    """
-
-    terms: np.ndarray
-    coef: np.ndarray
-    intercept: np.ndarray
-    sizes: np.ndarray
-    stop: int | None = None
-    record: Any = None
+    terms: np.ndarray  # (U,), the centres in use, as positions among the candidates
+    coef: np.ndarray  # (M, U, k), zero where a model does not use a centre
+    intercept: np.ndarray  # (M, k)
+    sizes: np.ndarray  # (M,), the number of centres of each model
+    stop: int | None = None  # the model that the learner itself prefers, if it does
+    growth: ForwardPath | None = None  # the forward selection that the models are steps of
 
     def decisions(self, P: np.ndarray) -> np.ndarray:
         """Decisions (M, m, k) from kernel values P (L, m) of all candidates; one product."""
@@ -77,18 +63,18 @@ class Family:
         cls,
         models: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
         stop: int | None = None,
-        record: Any = None,
+        growth: ForwardPath | None = None,
     ) -> Family:
         """From (terms (s,), coef (s, k), intercept (k,)) of each model."""
         terms = np.unique(np.concatenate([model[0] for model in models]).astype(np.int64))
         k = len(models[0][2])
         coef = np.zeros((len(models), len(terms), k))
-        for row, (own, values, _) in zip(coef, models, strict=True):
-            row[np.searchsorted(terms, own)] = values
+        for row, (used, values, _) in zip(coef, models, strict=True):
+            row[np.searchsorted(terms, used)] = values
         # Without terms the intercept decides alone: rounding must not break a tie of classes.
-        intercept = np.array([b if len(own) else np.round(b, 12) for own, _, b in models])
+        intercept = np.array([b if len(used) else np.round(b, 12) for used, _, b in models])
         sizes = np.array([len(model[0]) for model in models])
-        return cls(terms, coef, intercept, sizes, stop, record)
+        return cls(terms, coef, intercept, sizes, stop, growth)
 
 
 class Learner(Protocol):
@@ -239,13 +225,13 @@ def hold_out(sample: Sample, learner: Learner, gamma: float | None) -> tuple[Hel
         # A centre is a training row's x: those of rows held out are not available.
         seen = np.zeros(len(sample.centres), dtype=bool)
         seen[sample.centre_of[inside]] = True
-        own = np.flatnonzero(seen[sample.centre_of[candidates]])
+        usable = np.flatnonzero(seen[sample.centre_of[candidates]])
         labels = sample.labels.take(inside, train[inside])
-        family = learner.fit(_corner(P, own, inside), labels)
+        family = learner.fit(_corner(P, usable, inside), labels)
         families.append(family)
         meter.advance()
         known = labels.counts[sample.labels.index[outside]] > 0
-        parts.append((family.decisions(_corner(P, own, outside)), outside, test, number, known))
+        parts.append((family.decisions(_corner(P, usable, outside)), outside, test, number, known))
     M = max(len(family.sizes) for family in families)
     own_models = [family.stop for family in families]
     stopped = None
@@ -296,7 +282,7 @@ class Choice:
     """The width, the settled learner and the member of its family that cross-validation prefers.
 
     ``member`` is ``None`` where the learner stops by itself. ``path`` has a row for every model
-    priced, with the fields of `PATH_DTYPE` (``rho`` is NaN for a learner without one; ``stopped``
+    compared, with the fields of `PATH_DTYPE` (``rho`` is NaN for a learner without one; ``stopped``
     marks the models at which the folds' learners stopped); ``chosen`` is the row of the choice.
     ``decisions`` (rows of the data, k) are those of the choice by folds without the row.
     """
@@ -325,15 +311,15 @@ def choose(
     """
     path: list[tuple[float, float, float, float, float, bool]] = []
     places: list[tuple[int, int | None]] = []
-    settled: list[Learner] = []
+    learners: list[Learner] = []
     best, kept = -1, None
     for i, gamma in enumerate(gammas):
-        held, own = hold_out(sample, learner, gamma)
-        settled.append(own)
+        held, settled = hold_out(sample, learner, gamma)
+        learners.append(settled)
         number = np.nan if gamma is None else gamma
         start = len(path)
         for m, decisions in enumerate(held.decisions):
-            rho = np.nan if own.rhos is None else float(own.rhos[m])
+            rho = np.nan if settled.rhos is None else float(settled.rhos[m])
             errors = fold_errors(held, decisions, sample.labels)
             path.append((number, rho, float(held.sizes[m]), *errors, False))
             places.append((i, m))
@@ -354,7 +340,7 @@ def choose(
     table = np.array(path, dtype=PATH_DTYPE)
     chosen = best
     if sparsest:
-        fit = functools.cache(lambda i: _fit_all(sample, settled[i], gammas[i])[0])
+        fit = functools.cache(lambda i: _fit_all(sample, learners[i], gammas[i])[0])
 
         def size(j: int) -> int:
             family = fit(places[j][0])
@@ -374,7 +360,7 @@ def choose(
         balanced=balanced,
     )
     rows = _by_row(sample, kept, decisions)
-    return Choice(gammas[i], settled[i], member, table, chosen, slope, rows)
+    return Choice(gammas[i], learners[i], member, table, chosen, slope, rows)
 
 
 def _by_row(sample: Sample, held: HeldOut, decisions: np.ndarray) -> np.ndarray:
@@ -386,8 +372,8 @@ def _by_row(sample: Sample, held: HeldOut, decisions: np.ndarray) -> np.ndarray:
     times = np.zeros((len(sample.group), 1))
     place = np.zeros(len(sample.labels.index), dtype=np.int64)
     for number, rows in enumerate(sample.tests):
-        own = np.flatnonzero(held.fold == number)
-        place[held.rows[own]] = own
+        tested = np.flatnonzero(held.fold == number)
+        place[held.rows[tested]] = tested
         total[rows] += decisions[place[sample.group[rows]]]
         times[rows] += 1
     return np.where(times > 0, total / np.maximum(times, 1), np.nan)

@@ -111,7 +111,7 @@ def descend_binary(H: Array, C: Array, lam: float, A: Array) -> Rows:
 
 
 def descend_group(H: Array, C: Array, lam: float, A: Array) -> Rows:
-    """As `descend_binary`, for several targets: Newton steps that lower J."""
+    """What `descend_binary` does, for several targets: Newton steps that lower J."""
     left, HA, before, idle = np.arange(len(A)), H @ A, np.inf, 0
     while idle < PATIENCE:
         size = norms(A)

@@ -178,7 +178,7 @@ class LeastSquares:
     def state(self, S: Array, A: Array) -> State:
         return State(S, A, self.C - self.H.rows(S).T @ A)
 
-    def price(self, state: State, lam: float, q: float) -> tuple[float, float]:
+    def objective(self, state: State, lam: float, q: float) -> tuple[float, float]:
         """J, and for q = 1 its distance to the dual objective at tau R, R the residual.
 
         |R|^2/2 + lam |A| - |Y|^2/2 + |Y - tau R|^2/2, less large terms by Y'R = |R|^2 + <A, G>.
@@ -197,7 +197,7 @@ class LeastSquares:
         if self.penalize_bias:
             intercept = A[S == 0].sum(axis=0)
             S, A = S[S > 0] - 1, A[S > 0]
-        value, gap = self.price(state, lam, q)
+        value, gap = self.objective(state, lam, q)
         return Solution(
             support=S, coef=A, intercept=intercept, objective=value, gap=gap, **how._asdict()
         )
@@ -230,8 +230,8 @@ def lasso_path(problem: LeastSquares, rhos: Rhos, *, tol: float = KKT) -> list[S
     Ends where no column violates the optimality conditions by more than the relative ``tol`` and
     rounding; ``converged`` if the relative duality gap is then below 10 ``tol``.
     """
-    found = zip(rhos, _lasso_states(problem, rhos, tol), strict=True)
-    return [problem.solution(state, rho * problem.mass, 1.0, how) for rho, (state, how) in found]
+    states = zip(rhos, _lasso_states(problem, rhos, tol), strict=True)
+    return [problem.solution(state, rho * problem.mass, 1.0, how) for rho, (state, how) in states]
 
 
 def _ridge(problem: LeastSquares, lam: float) -> State:
@@ -283,11 +283,11 @@ def _lasso_states(problem: LeastSquares, rhos: Rhos, tol: float) -> list[tuple[S
     """For each rho the state, and how it was found."""
     values = np.asarray(rhos, dtype=np.float64)
     state = State(np.empty(0, dtype=np.intp), np.empty((0, problem.C.shape[1])), problem.C)
-    found = {}
+    states = {}
     for i in np.argsort(-values, kind="stable"):
-        found[i] = _lasso(problem, float(values[i]) * problem.mass, state, tol)
-        state = found[i][0]
-    return [found[i] for i in range(len(values))]
+        states[i] = _lasso(problem, float(values[i]) * problem.mass, state, tol)
+        state = states[i][0]
+    return [states[i] for i in range(len(values))]
 
 
 def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple[State, How]:
@@ -301,7 +301,7 @@ def _lasso(problem: LeastSquares, lam: float, state: State, tol: float) -> tuple
         on, A = solve_small(problem.H.block(W), C[W], lam, start[W], tol, problem.square)
         state = problem.state(W[on], A)
         outside = np.delete(np.where(problem.usable, norms(state.G), 0.0), state.S)
-        value, gap = problem.price(state, lam, 1.0)
+        value, gap = problem.objective(state, lam, 1.0)
         limit = lam * (1 + tol) + rounding(problem.diagonal, state.S, A, problem.square)
         lowest, idle = (value, 0) if value < lowest * (1 - _SLACK) else (lowest, idle + 1)
         if idle == PATIENCE or outside.max(initial=0.0) <= limit:

@@ -120,9 +120,9 @@ class ForwardLearner:
         threshold = labels.weights.mean(path.Y) if self.balanced else 0.0
         models = []
         for size in range(len(path.order) + 1):
-            own = forward.update_ridge(path, size) if self.evidence and size else path
-            size = len(own.order) if self.evidence and size else size
-            coef, intercept = own.coefficients(size)
-            models.append((own.order[:size], coef, intercept - threshold))
+            prefix = forward.update_ridge(path, size) if self.evidence and size else path
+            size = len(prefix.order) if self.evidence and size else size
+            coef, intercept = prefix.coefficients(size)
+            models.append((prefix.order[:size], coef, intercept - threshold))
         stop = None if self.criterion == "err" else path.best
-        return Family.of(models, stop, record=path)
+        return Family.of(models, stop, growth=path)

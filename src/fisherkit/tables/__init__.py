@@ -8,14 +8,17 @@ that are to be text these words are texts. Blanks around a text do not count. Er
 and column; rows are indexed by the line of the file where they begin.
 """
 
-from fisherkit.tables.reading import Column as Column
-from fisherkit.tables.reading import TableError, read_table
-from fisherkit.tables.reading import TableFile as TableFile
-from fisherkit.tables.reading import date_columns as date_columns
-from fisherkit.tables.reading import match as match
-from fisherkit.tables.reading import open_table as open_table
-from fisherkit.tables.reading import refuse_extreme as refuse_extreme
-from fisherkit.tables.reading import stray_text as stray_text
-from fisherkit.tables.sheets import joined as joined
+from fisherkit.columns import TableError
+from fisherkit.tables.reading import (
+    Column,
+    TableFile,
+    date_columns,
+    match,
+    open_table,
+    read_table,
+    refuse_extreme,
+    stray_text,
+)
+from fisherkit.tables.sheets import joined
 
 __all__ = ["TableError", "read_table"]

@@ -27,8 +27,6 @@ from fisherkit.interfaces import FilePath
 from fisherkit.tables.columnar_files import COLUMNAR, ColumnarFile
 from fisherkit.tables.text_files import MISSING, TextFile
 
-__all__ = ["TableError", "read_table"]
-
 SEPARATORS = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
 
 _PART_CELLS = 1 << 19

@@ -81,12 +81,12 @@ def program(
 
 
 def out_of_core_program(asked: ColumnOptions, left_out: Sequence[str], recipe: Recipe) -> str:
-    """As `program`, by the function that does what the command did out of core."""
+    """The program that calls `fit_table`, for a table that was read out of core."""
     many = len(left_out) > MOST_NAMES
     names = asked.drop if many else left_out
-    found = [f", left_out={_listed(names)}"] if names else []
-    found += [f", keep={list(asked.keep)!r}"] if many else []
-    options = "".join(f",\n    {option[2:]}" for option in [*found, *_options(asked, "text")])
+    arguments = [f", left_out={_listed(names)}"] if names else []
+    arguments += [f", keep={list(asked.keep)!r}"] if many else []
+    options = "".join(f",\n    {option[2:]}" for option in [*arguments, *_options(asked, "text")])
     return "\n".join(
         [
             f"from {recipe.home} import {recipe.name}",
@@ -102,8 +102,8 @@ def out_of_core_program(asked: ColumnOptions, left_out: Sequence[str], recipe: R
 def _options(asked: ColumnOptions, *names: str) -> list[str]:
     """Arguments that differ from their defaults, each after a comma."""
     given = [(name, list(getattr(asked, name))) for name in names]
-    found = [f", {name}={some!r}" for name, some in given if some]
-    return found + [f", encoding={asked.encoding!r}"] * (asked.encoding != "utf-8")
+    arguments = [f", {name}={value!r}" for name, value in given if value]
+    return arguments + [f", encoding={asked.encoding!r}"] * (asked.encoding != "utf-8")
 
 
 def _imports(reading: str, numbers: Sequence[str], texts: Sequence[str], recipe: Recipe) -> str:

@@ -8,16 +8,14 @@ there. A file has a salt of its own, so that fingerprints of two files cannot be
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fisherkit.columns import number_mask, row_parts
-from fisherkit.models import ModelFileError
+from fisherkit.models import Metadata, ModelFileError
 
 MOST = 1_000_000  # fingerprints that a file keeps: the smallest, a fair sample of all rows
 
@@ -41,7 +39,7 @@ class TrainingRows:
 
     @classmethod
     def of(cls, X: pd.DataFrame) -> TrainingRows:
-        """Of the features of all rows, in memory or mapped."""
+        """Fingerprints of the features of all rows, in memory or mapped."""
         salt, kept, whole = secrets.token_hex(_SALT), np.empty(0, dtype=np.uint64), True
         for rows in row_parts(X, X.shape[1]):
             kept = np.union1d(kept, _prints(X.iloc[rows], salt))
@@ -50,7 +48,7 @@ class TrainingRows:
         return cls(salt=salt, prints=kept, count=len(X), whole=whole)
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any] | None) -> TrainingRows | None:
+    def read(cls, entry: Metadata | None) -> TrainingRows | None:
         """From what `entry` wrote into a model file; ``None`` where there is nothing.
 
         Raises
@@ -61,9 +59,9 @@ class TrainingRows:
         if entry is None:
             return None
         try:
-            found = cls(**entry)
-            sound = len(bytes.fromhex(found.salt)) == _SALT and found.prints.dtype == np.uint64
-            sound = sound and found.prints.ndim == 1 and 0 < len(found.prints) <= found.count
+            rows = cls(**entry)
+            sound = len(bytes.fromhex(rows.salt)) == _SALT and rows.prints.dtype == np.uint64
+            sound = sound and rows.prints.ndim == 1 and 0 < len(rows.prints) <= rows.count
         except (TypeError, ValueError, AttributeError):
             sound = False
         if not sound:
@@ -71,7 +69,7 @@ class TrainingRows:
                 "The fingerprints of the training rows in the model file are not what fisherkit "
                 "writes. Train the model again, or get the file anew."
             )
-        return found
+        return rows
 
     @property
     def entry(self) -> dict[str, object]:
@@ -85,11 +83,11 @@ class TrainingRows:
 
     def told(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """For each row whether it can be told, and whether it equals a row of the training."""
-        found = _prints(X, self.salt)
-        known = np.isin(found, self.prints)
+        prints = _prints(X, self.salt)
+        known = np.isin(prints, self.prints)
         if self.whole:
             return np.ones(len(X), dtype=bool), known
-        return found <= self.prints[-1], known
+        return prints <= self.prints[-1], known
 
 
 def _prints(X: pd.DataFrame, salt: str) -> np.ndarray:

@@ -36,8 +36,6 @@ from fisherkit.training.methods import RecipeError
 from fisherkit.training.out_of_core import BUDGET, Prepared, map_data, workspace
 from fisherkit.training.recipes import Options, Recipe, part_of
 
-__all__ = ["doubtful", "example", "read_data", "train"]
-
 HELD_OUT = ("auto", "folds", "split", "none")
 
 _FOLDS = 5
@@ -327,11 +325,11 @@ class _TestFile:
         file = open_table(path, text=data.asked_text, levels=levels, encoding=encoding)
         if data.target not in file.names:
             raise TableError(f"{path} has no column {data.target!r}, the target.")
-        found = cls(data=data, file=file, columns=Column.all_of(data.X), rows=0)
-        rows = sum(len(y) for _, y in found.parts())
+        unread = cls(data=data, file=file, columns=Column.all_of(data.X), rows=0)
+        rows = sum(len(y) for _, y in unread.parts())
         if rows == 0:
             raise TableError(f"{path}: no row has a value in column {data.target!r}.")
-        return replace(found, rows=rows)
+        return replace(unread, rows=rows)
 
     def parts(self) -> Iterator[tuple[pd.DataFrame, np.ndarray]]:
         """Features and labels of the rows that have one."""

@@ -319,13 +319,13 @@ def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
     alike: dict[str, list[str]] = {}
     for name, (_, reason) in why.items():
         alike.setdefault(reason, []).append(name)
-    found = []
+    sentences = []
     for reason, names in alike.items():
         if len(names) > _NOTES:
-            found.append(f"{len(names)} columns were left out: {reason}: {quoted(names)}.")
+            sentences.append(f"{len(names)} columns were left out: {reason}: {quoted(names)}.")
         else:
-            found += [f"column {name!r} was left out: {why[name][0]}." for name in names]
-    return found
+            sentences += [f"column {name!r} was left out: {why[name][0]}." for name in names]
+    return sentences
 
 
 def _many_numbers(y: np.ndarray, target: str) -> list[str]:

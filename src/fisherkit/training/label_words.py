@@ -68,7 +68,7 @@ def _large(words: pd.Series) -> pd.Series:
 
 
 def _one_number(target: str, alike: list[str], *, text: bool) -> str:
-    """Of labels written differently that are the same number."""
+    """The remark on labels that are written differently and are the same number."""
     if text:
         return (
             f"the labels {quoted(alike)} of {target!r} are classes of their own: numbers with "

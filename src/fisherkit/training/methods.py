@@ -77,65 +77,35 @@ def nothing_more(model: ClassifierMixin) -> list[Fact]:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to train a classifier.
+    """A way to train a classifier: what the command and the report have to know of it.
 
-    Attributes
-    ----------
-    name : str
-        As the command and model files know it.
-    estimator : type
-        The classifier. Its fitted objects have ``loo_decision_`` or ``cv_decision_`` and
-        ``calibration_``, from which the report judges left-out rows.
-    title : str
-        What the report calls it.
-    papers : tuple of str
-        What the report asks its readers to cite.
-    centres : int
-        Number of centres on more rows than all can be centres.
-    centres_parameter : str
-        The parameter of the classifier that takes this number.
-    basis : str or None
-        The parameter ``basis`` that goes with it, if there is one.
-    kernel : callable
-        The parameters that ask for a kernel of a given name.
-    kernels : tuple of str or None
-        The kernels that the method has; ``None`` for all.
-    balanced : dict or None
-        The parameters that make classes count alike; ``None`` where there are none.
-    penalties : bool
-        Whether there is a ``penalty`` to choose.
-    in_blocks : bool
-        Whether the rows may be read in blocks, with the parameter ``max_memory``.
-    one_width : bool
-        Whether fits search for one width, ``gamma_``, which a part of many rows can find.
-    search : {"mu", "size", "members", "evidence"} or None
-        What the settings compared differ in, which the report draws: "mu" has ``selection_``,
-        "size" ``path_`` and ``n_terms_``, "members" ``members_``.
-    influence : bool
-        Whether one regression on codes is behind the model, so that the influence of single rows
-        can be computed.
-    chosen : callable
-        Names and values of what was chosen, for the summary that the command prints.
-    facts : callable
-        Names and words of what was chosen, for the report, beside the kernel and its width.
+    Fitted objects of ``estimator`` have ``loo_decision_`` or ``cv_decision_`` and ``calibration_``,
+    from which the report judges left-out rows.
     """
 
-    name: str
+    name: str  # as the command and model files know it
     estimator: type[ClassifierMixin]
-    title: str
-    papers: tuple[str, ...] = ()
-    centres: int = 300
-    centres_parameter: str = "n_components"
-    basis: str | None = "random"
+    title: str  # what the report calls it
+    papers: tuple[str, ...] = ()  # what the report asks its readers to cite
+    centres: int = 300  # their number on more rows than all can be centres
+    centres_parameter: str = "n_components"  # the parameter that takes this number
+    basis: str | None = "random"  # the parameter that goes with it, if there is one
+    # the parameters that ask for a kernel of a given name, and the names (None: all)
     kernel: Callable[[str], Parameters] = lambda name: {"kernel": name}
     kernels: tuple[str, ...] | None = None
+    # the parameters that make classes count alike; None where there are none
     balanced: Parameters | None = field(default_factory=by_threshold)
-    penalties: bool = False
-    in_blocks: bool = False
-    one_width: bool = True
+    penalties: bool = False  # whether there is a ``penalty`` to choose
+    in_blocks: bool = False  # whether rows may be read in blocks, with ``max_memory``
+    one_width: bool = True  # whether fits search for one ``gamma_``, which a part of the rows finds
+    # What the settings compared differ in, which the report draws: "mu" has ``selection_``, "size"
+    # ``path_`` and ``n_terms_``, "members" ``members_``; "evidence" compares none.
     search: str | None = None
+    # whether one regression on codes is behind the model, which gives the influence of single rows
     influence: bool = False
+    # names and values of what was chosen, for the summary that the command prints
     chosen: Callable[[ClassifierMixin], Chosen] = kernel_and_width
+    # names and words of what was chosen, for the report, beside the kernel and its width
     facts: Callable[[ClassifierMixin], list[Fact]] = nothing_more
 
     @property
@@ -191,7 +161,7 @@ def _selection_facts(model: KernelFisherClassifier) -> list[Fact]:
 
 def _committee(model: FisherCommitteeClassifier) -> Chosen:
     return {
-        "kernels": list(model.kernels),
+        "kernels": list(map(str, model.kernels)),
         "members": len(model.members_),
         "effective_members": float(model.effective_members_),
         "status": model.status_.value,

@@ -45,8 +45,6 @@ from fisherkit.tables import TableFile
 from fisherkit.training.intake import Data, Words, data_of, open_labelled, refuse_dates
 from fisherkit.training.label_words import LabelWords
 
-__all__ = ["fit_table"]
-
 BlockClassifier = KernelFisherClassifier | FisherCommitteeClassifier
 
 BUDGET = "128MB"  # of the fit itself, unless asked otherwise
@@ -148,10 +146,10 @@ class MappedRows:
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(self.shape[0])
             return Window(self._map(start, stop - start))
-        found = np.empty((len(rows), self.shape[1]))
+        copy = np.empty((len(rows), self.shape[1]))
         for part in row_parts(rows, _SPREAD):  # a map of a part at a time: pages are let go
-            found[part] = self._map(0, self.shape[0])[rows[part]]
-        return Window(found)
+            copy[part] = self._map(0, self.shape[0])[rows[part]]
+        return Window(copy)
 
     def to_numpy(self) -> np.ndarray:
         """All rows, in memory."""
@@ -211,7 +209,7 @@ class Prepared:
 
 
 def map_data(folder: Path, path: FilePath, target: str | None, **words: Unpack[Words]) -> Data:
-    """As `fisherkit.training.intake.read_data`, with the columns of X in files of ``folder``.
+    """The data that `intake.read_data` reads, with the columns of X in files of ``folder``.
 
     Raises
     ------
@@ -250,8 +248,8 @@ class _Levels:
         """The place of each value among the levels, -1 where missing; ``seen`` rows came before."""
         if self.unread:
             return np.full(len(values), -1, dtype=np.int32)
-        places, found = pd.factorize(values)
-        codes = [self.codes.setdefault(str(level), len(self.codes)) for level in found]
+        places, levels = pd.factorize(values)
+        codes = [self.codes.setdefault(str(level), len(self.codes)) for level in levels]
         if len(self.codes) > _MOST_LEVELS:
             if len(self.codes) < seen + len(values):
                 raise TableError(_too_many(source, values.name))
@@ -312,7 +310,7 @@ class _Spool:
     @classmethod
     def _like(cls, part: pd.DataFrame, folder: Path, capacity: int) -> _Spool:
         mask = number_mask(part)
-        numbers, texts = ([str(name) for name in part.columns[own]] for own in (mask, ~mask))
+        numbers, texts = ([str(name) for name in part.columns[kind]] for kind in (mask, ~mask))
         return cls(
             names=[str(name) for name in part.columns],
             numbers=_Columns(folder / "numbers", np.float64, numbers, capacity),

@@ -104,23 +104,23 @@ class Predictions:
 
     @property
     def remarks(self) -> list[str]:
-        found = []
+        notes = []
         for name, (count, example) in self.unseen.items():
-            some = "1 row has a value" if count == 1 else f"{count} rows have values"
-            found.append(f"{some} of {name!r} that training has not seen, such as {example!r}")
+            subject = "1 row has a value" if count == 1 else f"{count} rows have values"
+            notes.append(f"{subject} of {name!r} that training has not seen, such as {example!r}")
         if self.strange[0]:
             count, example = self.strange
-            some = (
+            subject = (
                 "1 row has a label that is" if count == 1 else f"{count} rows have labels that are"
             )
             such = repr(example) if count == 1 else f"such as {example!r}"
-            found.append(f"{some} no class of the model ({such}); they count as errors")
+            notes.append(f"{subject} no class of the model ({such}); they count as errors")
         if self.errors.rows:
-            found.append(f"error on {self.rows.path}: {self.errors} with a label{self._split()}")
+            notes.append(f"error on {self.rows.path}: {self.errors} with a label{self._split()}")
         elif 2 * self.rows_seen > self.rows_read:
-            some = f"{self.rows_seen} of {counted(self.rows_read, 'row')}"
-            found.append(f"{some} equal rows of the training; the model is surer of those")
-        return found
+            subject = f"{self.rows_seen} of {counted(self.rows_read, 'row')}"
+            notes.append(f"{subject} equal rows of the training; the model is surer of those")
+        return notes
 
     def _see_labels(self, given: np.ndarray) -> None:
         """Count the labels that are no class of the model."""

@@ -15,14 +15,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from fisherkit.core import KERNELS, Array, Kernel
-from fisherkit.rows import memory_budget, read_rows
-from fisherkit.training.methods import (
-    Method,
-    Parameters,
-    RecipeError,
-    method_named,
-    names_where,
-)
+from fisherkit.rows import memory_budget, read
+from fisherkit.training.methods import Method, Parameters, RecipeError, method_named, names_where
 
 _EXACT_ROWS = 1000
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
@@ -134,7 +128,7 @@ class Recipe:
         if self.width_rows is None or len(y) <= self.width_rows:
             return replace(self, width_rows=None)
         rows = part_of(y, self.width_rows, self.seed)
-        gamma = self.build().fit(read_rows(X, rows), y[rows]).gamma_
+        gamma = self.build().fit(read(X, rows), y[rows]).gamma_
         parameters = {"gamma": float(gamma), **self.parameters}
         return replace(self, parameters=parameters, width_rows=None)
 

@@ -75,9 +75,9 @@ def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
     classes, values = file.model.classes_, table[file.metadata["target"]]
     if classes.dtype.kind == "U":
         return values.to_numpy(dtype=str)
-    found = pd.to_numeric(values, errors="coerce")
-    floats = found.to_numpy(dtype=np.float64, na_value=np.nan)
-    return found.to_numpy(dtype=classes.dtype) if np.isin(floats, classes).all() else floats
+    numbers = pd.to_numeric(values, errors="coerce")
+    floats = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    return numbers.to_numpy(dtype=classes.dtype) if np.isin(floats, classes).all() else floats
 
 
 def open_rows(file: ModelFile, path: FilePath, encoding: str) -> TableFile:
@@ -156,7 +156,7 @@ def in_blocks(model: Pipeline) -> bool:
 
 
 def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
-    """Of names, labels and values, in parts: X may be a mapped table."""
+    """A digest of names, labels and values, read in parts: X may be a mapped table."""
     digest = hashlib.sha256("\0".join(map(str, X.columns)).encode())
     mask = number_mask(X)
     for number, rows in enumerate(row_parts(X, X.shape[1])):
