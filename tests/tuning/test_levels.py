@@ -206,7 +206,7 @@ def test_regression_targets_of_any_size_choose_the_same_width():
     one = model(X, y, estimator=KernelRidgeCV)
     for scale in (1e-9, 1e9):
         other = model(X, scale * y, estimator=KernelRidgeCV)
-        assert other.gamma_ == pytest.approx(one.gamma_, rel=1e-4)
+        assert other.gamma_ == pytest.approx(one.gamma_, rel=1e-2)
 
 
 def test_levels_draw_the_same_rows_whatever_their_order():

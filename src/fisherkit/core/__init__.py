@@ -68,6 +68,7 @@ from fisherkit.core.ridge import (
     Ridge,
     RidgePath,
     left_out,
+    left_out_of,
     solve,
     solve_left_out,
     solve_whitened,

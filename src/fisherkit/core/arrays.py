@@ -320,6 +320,29 @@ def spd_inverse(M: Array) -> Array | None:
     return half.T @ half
 
 
+def spd_solve(M: Array, B: Array) -> tuple[Array, Array] | None:
+    """M^-1 B and the diagonal of M^-1 by Cholesky, for ``M`` as in `spd_inverse`; consumes ``M``.
+
+    Two thirds of the flops of `spd_inverse`.
+    """
+    xp = namespace(M)
+    if is_numpy(M):
+        F = M.T if M.flags.c_contiguous else M
+        potrf, potrs, trtri = scipy.linalg.get_lapack_funcs(("potrf", "potrs", "trtri"), (F,))
+        factor, info = potrf(F, lower=1, overwrite_a=1, clean=1)
+        if info:
+            return None
+        solved = potrs(factor, B, lower=1)[0]
+        half = trtri(factor, lower=1, overwrite_c=1)[0]
+        return solved, np.einsum("ij,ij->j", half, half)
+    try:
+        factor = xp.linalg.cholesky(M)
+    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
+        return None
+    half = lower_triangular_inverse(factor)
+    return half.T @ (half @ B), xp.sum(half * half, axis=0)
+
+
 def _symmetric_rows(lower: np.ndarray, rows: slice) -> np.ndarray:
     """Columns ``rows`` of the symmetric matrix whose lower triangle is valid, down to rows.stop."""
     out = lower[rows, : rows.stop].T.copy()

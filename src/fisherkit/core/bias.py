@@ -92,6 +92,15 @@ class Bias:
         alpha = A @ targets
         return A, alpha, (self.variance * s) @ alpha
 
+    def leverages(
+        self, G: Array, s: Array, mu: float, targets: Array
+    ) -> tuple[Array, Array] | None:
+        """The diagonal of A (n,), and A times whitened targets (n, k), as in `solve`."""
+        self.fold(G, s)
+        arrays.add_to_diagonal(G, mu)
+        solved = arrays.spd_solve(G, targets)
+        return None if solved is None else (solved[1], solved[0])
+
 
 @stored("penalised bias")
 class Penalized(Bias):
@@ -175,6 +184,21 @@ class Free(Bias):
         bias = (a @ targets) / S
         rank_two_update(A, a, -0.5 * a / S)
         return A, A @ targets, bias
+
+    def leverages(
+        self, G: Array, s: Array, mu: float, targets: Array
+    ) -> tuple[Array, Array] | None:
+        arrays.add_to_diagonal(G, mu)
+        xp = arrays.namespace(G)
+        solved = arrays.spd_solve(G, xp.concat([targets, s[:, None]], axis=1))
+        if solved is None:
+            return None
+        both, diagonal = solved
+        alpha, a = both[:, :-1], both[:, -1]
+        S = float(s @ a)
+        if not S > 0:
+            return None
+        return diagonal - a * a / S, alpha - a[:, None] * ((s @ alpha) / S)
 
 
 FREE = Free()

@@ -354,6 +354,13 @@ def solve_whitened(G: Array, Y: Array, weights: Weights, bias: Bias, mu: float) 
     )
 
 
+def left_out_of(K: Array, Y: Array, weights: Weights, bias: Bias, mu: float) -> Array | None:
+    """Leave-one-out residuals (n, k) alone, in two thirds of the time of `solve` (rkhs)."""
+    G, _ = whiten(K, weights)
+    found = bias.leverages(G, weights.root, mu, weights.root[:, None] * Y)
+    return None if found is None else left_out(mu * found[1], mu * found[0][:, None], weights)
+
+
 @dataclass(frozen=True)
 class Pullback:
     """What the slopes p = dQ/dr of a criterion say of mu and of the kernel matrix.

@@ -33,6 +33,7 @@ from fisherkit.core import (
     Weights,
     arrays,
     fingerprints,
+    left_out_of,
     race,
     reference_width,
     relative_floor,
@@ -41,7 +42,7 @@ from fisherkit.core import (
     width_step,
 )
 from fisherkit.tuning.criteria import Problem
-from fisherkit.tuning.select import FARTHEST, MU_CEILING, Priced, Status, log
+from fisherkit.tuning.select import FARTHEST, MU_CEILING, RISE, STEEP, Priced, Status, log
 
 _LEVELS = (500, 1000, 2000, 4000)  # numbers of rows
 _SHARE = 0.6  # of all rows: a level has fewer
@@ -54,15 +55,15 @@ _FOUND = 0.02  # relative gain on the model without a kernel from which a kernel
 _FACTOR = math.log(4.0)  # step in log mu of the coarse search
 _FLAT = 1e-3  # relative gain for which a step to a smaller mu is not taken: plateaus have no slope
 _FIRST_MU = math.log(2.0**-6)  # relative
-_PROBED = (-6, -3, 0, 3)  # steps from there: at one width, the criterion may have several minima
+_PROBED = (-4, 0, 3)  # steps from there: at one width, the criterion may have several minima
 _RISE = 1e-3  # relative, that a step may bring
 _LONGEST = 1.0  # step in log gamma and log mu
 _STEPS = 10  # at one level, at most
 _HALVINGS = 4
 _ASIDE = 0.7  # in log gamma, how far beside a bottom another one may be seen
-_LOOKS, _SEEN = 3, 2000  # how often that is done at most, and up to how many rows
+_LOOKS, _SEEN = 3, 1000  # how often that is done at most, and up to how many rows
 _GAIN = 1e-3  # predicted relative gain from which another step is worth it at a level
-_LAST_GAIN = 1e-4  # and on all rows
+_LAST_GAINS = (1e-4, 3e-4)  # and on all rows, few or many
 _CURVED = (0.02, 1.0)  # bounds of the first guess of the curvature, relative to Q
 _BENT = (0.005, 50.0)  # and of what steps make of it
 _APART = 0.2  # in log gamma or log mu, of valleys that are two
@@ -70,7 +71,7 @@ _DRIFT = 0.1  # of log gamma and log mu for each unit of log n, a priori
 _FASTEST = 0.5  # drift that is believed
 _SIGNS = 64  # random vectors by which a trace is estimated
 _EXACT = 800  # rows up to which it is not estimated
-_SINGLE = 1e-2  # rounding of single precision that is allowed, relative to mu
+_SINGLE = 5e-2  # rounding of single precision that is allowed, relative to mu
 _NO_DIGITS = 1e-9  # of the model without a kernel: below it, single precision sees noise
 
 
@@ -126,16 +127,21 @@ class Level:
         return arrays.like(2.0 * drawn - 1.0, self.problem.Y)
 
     @cached_property
+    def centred(self) -> Array:
+        """Targets without what the bias takes off them, which changes no residual."""
+        design = self.problem.design
+        return self.problem.Y - design.bias.mean(self.problem.Y, design.weights)
+
+    @cached_property
     def scale(self) -> float:
         """A power of two near the largest target: squares of targets in its units are numbers."""
-        largest = float(arrays.namespace(self.problem.Y).max(abs(self.problem.Y)))
+        largest = float(arrays.namespace(self.centred).max(abs(self.centred)))
         return 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
 
     @cached_property
     def double(self) -> tuple[Array, Weights]:
         """Scaled targets, and weights."""
-        design, Y = self.problem.design, self.problem.Y
-        return (Y - design.bias.mean(Y, design.weights)) / self.scale, design.weights
+        return self.centred / self.scale, self.problem.design.weights
 
     @cached_property
     def single(self) -> tuple[Array, Weights]:
@@ -176,18 +182,22 @@ class Level:
             drift = 0.0 if D is None else _trace(D, weights) / trace
         if not trace > 0 or (single and arrays.eps(K) * _norm(K, weights) > _SINGLE * mu):
             return None
-        solved = solve(K, Y, weights, bias=design.bias, penalty=design.penalty, mu=mu)
-        if solved is None:
+        if sloped:
+            solved = solve(K, Y, weights, bias=design.bias, penalty=design.penalty, mu=mu)
+            left_out = None if solved is None else solved[0].leave_one_out()
+        else:
+            solved, left_out = None, left_out_of(K, Y, weights, design.bias, mu)
+        if left_out is None:
             return None
-        fit, share = solved[0], design.weights.v / design.weights.mass
-        losses, slopes = criterion.slopes(self.scale * arrays.widen(fit.leave_one_out()))
+        share = design.weights.v / design.weights.mass
+        losses, slopes = criterion.slopes(self.scale * arrays.widen(left_out))
         value = float(share @ losses)
         if not math.isfinite(value) or (single and abs(value) < _NO_DIGITS * abs(self.baseline)):
             return None
         slope = np.zeros(2)
-        if sloped:
+        if solved is not None:
             slopes = slopes * share[:, None] * (self.scale / (abs(value) or 1.0))
-            pull = Pullback.of(fit, mu, arrays.cast(slopes, K.dtype))
+            pull = Pullback.of(solved[0], mu, arrays.cast(slopes, K.dtype))
             slope[1] = pull.by_log_mu()
             if D is not None:
                 signs = None if self.signs is None else arrays.cast(self.signs, D.dtype)
@@ -353,16 +363,25 @@ class Levels:
         return sorted(valleys, key=lambda valley: valley.value)
 
     def _columns(self, level: Level) -> dict[int, Valley]:
-        """The best mu at octaves of the width."""
+        """The best mu at octaves of the width, first the narrower ones.
+
+        Clear rises end the search among the wider ones alone: a wide kernel that follows a trend
+        hides that a narrow one follows every row.
+        """
         columns = {0: self._column(level, 0, 0)}
-        reach = _OCTAVES if self.free[0] else 0
+        best, beaten = 0, level.baseline - _FOUND * abs(level.baseline)
         for direction in (1, -1) if self.free[0] else ():
-            j, best = 0, 0
-            while abs(j) < reach or (j == best and abs(j) < FARTHEST // 2):
+            j, rises = 0, 0
+            while abs(j) < _OCTAVES or (j == best and abs(j) < FARTHEST // 2):
                 near = round((columns[j].x[1] - self.start[1]) / _FACTOR)
                 j += direction
                 columns[j] = self._column(level, j, near)
                 best = min(columns, key=lambda i: columns[i].value)
+                least = columns[best].value
+                rise = (columns[j].value - least) / (abs(least) or 1.0) if least < beaten else 0.0
+                rises = rises + 1 if rise >= RISE else 0
+                if direction < 0 and (rises == 2 or rise >= STEEP):
+                    break
         return columns
 
     def _column(self, level: Level, j: int, near: int) -> Valley:
@@ -421,7 +440,7 @@ class Levels:
         before: list[np.ndarray | None] = [None] * len(valleys)
         for m, following in zip(sizes, [*sizes[1:], self.n], strict=True):
             level = self.level(m)
-            gain = _LAST_GAIN if m == self.n else _GAIN
+            gain = _LAST_GAINS[m > _SEEN] if m == self.n else _GAIN
             ended = [level.descend(start, gain) for start in starts]
             best = min(ended, key=lambda valley: valley.value)
             log.info("%d rows: %s %.6g", m, self.problem.criterion.name, best.value)

@@ -35,7 +35,7 @@ _WIDE, _NARROW = -6, 6  # first and last half octaves of the march, from the ref
 _MOST_PRICES, _SETTLED, _LONGER = 10, 1e-4, 1.6
 _BEATEN = 0.02  # relative gain on the baseline from which a kernel has found something
 # Relative rises that count, and that end the march at once: lower hills may hide deeper valleys.
-_RISE, _STEEP = 0.1, 0.3
+RISE, STEEP = 0.1, 0.3
 FARTHEST = 10  # half octaves beyond which the march never goes
 
 
@@ -376,8 +376,8 @@ def march(
         best = min(values.values(), default=math.inf)
         rise = (visit(j) - best - negligible) / max(abs(best), sys.float_info.min)
         found = best < baseline - _BEATEN * abs(baseline)
-        rises = rises + 1 if found and rise >= _RISE else 0
-        if rises == 2 or (found and rise >= _STEEP):
+        rises = rises + 1 if found and rise >= RISE else 0
+        if rises == 2 or (found and rise >= STEEP):
             break
         j += 2
     j = _best(values, negligible)
