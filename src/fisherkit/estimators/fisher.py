@@ -18,7 +18,7 @@ from fisherkit.rows import Fit, RowSource, Spec, is_dask, lazily
 from fisherkit.stored import stored
 from fisherkit.tuning import CRITERIA, left_out_scores
 
-MULTICLASS = ("lda", "ovr")
+MULTICLASS = ("softmax", "lda", "ovr")
 _WITH_LABELS = (*BASES, "greedy")
 
 
@@ -173,10 +173,10 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         penalty: str = "rkhs",
         bias: str = "free",
         regularization: float | str = "loo",
-        criterion: str | Callable[..., Any] = "press",
+        criterion: str | Callable[..., Any] = "auto",
         cv: Any = None,
         threshold: str = "prior",
-        multiclass: str = "lda",
+        multiclass: str = "softmax",
         basis: Any = "auto",
         n_components: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
@@ -249,15 +249,18 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
 
     def _spec(self, rows: RowSource, groups: Any = None, **words: Any) -> Spec:
         assert rows.labels is not None
-        rule = self._rule_for(rows.labels.n_classes)
-        return super()._spec(rows, groups, criterion=self.criterion, rule=rule)
+        n_classes, criterion = rows.labels.n_classes, self.criterion
+        if isinstance(criterion, str) and criterion == "auto":
+            criterion = "press" if n_classes == 2 else "log_loss"
+        return super()._spec(rows, groups, criterion=criterion, rule=self._rule_for(n_classes))
 
     def _check_words(self) -> None:
         validation.flag("ard", self.ard)
         if self.ard:
             ard.check(self)
         if not callable(self.criterion):
-            validation.one_of("criterion", self.criterion, CRITERIA, also=" or a callable")
+            names = ("auto", *CRITERIA)
+            validation.one_of("criterion", self.criterion, names, also=" or a callable")
         validation.one_of("threshold", self.threshold, THRESHOLDS)
         validation.one_of("multiclass", self.multiclass, MULTICLASS)
 
@@ -265,7 +268,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         kind = "binary" if n_classes == 2 else self.multiclass
         if kind == "lda" and not validation.bias(self.bias).directions:
             raise ValueError(
-                f"multiclass='lda' needs bias='free'; got bias={self.bias!r}. Use multiclass='ovr'."
+                f"multiclass='lda' needs bias='free'; got bias={self.bias!r}. Use "
+                "multiclass='softmax' or 'ovr'."
             )
         return Rule(kind, self.threshold == "balanced")
 

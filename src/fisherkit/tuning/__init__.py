@@ -10,7 +10,14 @@ from fisherkit.tuning.calibrate import (
 )
 from fisherkit.tuning.climb import Climb, Ending, Objective, maximise, promising
 from fisherkit.tuning.criteria import CRITERIA, Criterion, HeldOut, Loss
-from fisherkit.tuning.decision import Decided, Decision, decide, left_out_scores
+from fisherkit.tuning.decision import (
+    Decided,
+    Decision,
+    decide,
+    decide_rows,
+    fit_decisions,
+    left_out_scores,
+)
 from fisherkit.tuning.likelihood import (
     DAMPING,
     MAX_STEPS,
@@ -47,6 +54,7 @@ from fisherkit.tuning.select import (
     newton,
     vertex,
 )
+from fisherkit.tuning.softmax import MatrixForm, Softmax, fit_matrix
 
 __all__ = [
     "AT_BOUNDS",
@@ -68,17 +76,22 @@ __all__ = [
     "Likelihood",
     "LocalParts",
     "Loss",
+    "MatrixForm",
     "MuSearch",
     "Objective",
     "Parts",
     "Problem",
     "Selection",
     "Slope",
+    "Softmax",
     "Status",
     "Tuned",
     "accurate_path",
     "add_up",
     "decide",
+    "decide_rows",
+    "fit_decisions",
+    "fit_matrix",
     "fit_scalar",
     "fit_slope",
     "greedy_centres",
