@@ -54,7 +54,7 @@ from fisherkit.tuning.select import (
     newton,
     vertex,
 )
-from fisherkit.tuning.softmax import MatrixForm, Softmax, fit_matrix
+from fisherkit.tuning.softmax import Softmax, fit_pooled
 
 __all__ = [
     "AT_BOUNDS",
@@ -76,7 +76,6 @@ __all__ = [
     "Likelihood",
     "LocalParts",
     "Loss",
-    "MatrixForm",
     "MuSearch",
     "Objective",
     "Parts",
@@ -91,7 +90,7 @@ __all__ = [
     "decide",
     "decide_rows",
     "fit_decisions",
-    "fit_matrix",
+    "fit_pooled",
     "fit_scalar",
     "fit_slope",
     "greedy_centres",

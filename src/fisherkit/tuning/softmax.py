@@ -129,6 +129,12 @@ def fit_softmax(
     return Softmax(1.0, status, a, b, *fit_matrix(parts, logits, prior.shape[0], ridge))
 
 
+def fit_pooled(parts: Parts, logits: Sequence[Any], like: Array) -> Softmax:
+    """The matrix form alone, on a column of logits (b, k) that need no scalar form."""
+    k = like.shape[0]
+    return Softmax(1.0, Status.LOG_ODDS, 1.0, 0 * like, *fit_matrix(parts, logits, k))
+
+
 def fit_matrix(
     parts: Parts, logits: Sequence[Any], k: int, ridge: float | None = None
 ) -> MatrixForm:
