@@ -14,10 +14,11 @@ Centring on m_i takes away the label of row i that the bias of a heavily regular
               0.05 |v - omega|^2, over the 120 largest omega
     best      the member of the smallest N_j alone
 
-    g(x) = b_0 + sum_j omega_j [ a_j (f_j(x) - mean y) + b_j ],    p = sigmoid(g) or softmax(g W + c).
+    g(x) = b_0 + sum_j omega_j [ a_j (f_j(x) - mean y) + b_j ],
+    p = sigmoid(g) for two classes, softmax(g W + c) for more.
 
-W and c are the matrix form of `fisherkit.tuning.softmax` on g of the left-out rows; two classes have
-none. l is the number of rows, copies counted; class costs enter N_j through the shares of the rows only.
+W and c are the matrix form of `fisherkit.tuning.softmax` on g of the left-out rows. l is the number
+of rows, copies counted; class costs enter N_j through the shares of the rows only.
 Given the calibrations, g has one coefficient vector for each kernel and width.
 
 Cost: one decomposition for each kernel and width, plus O(n k) for each member and Newton step. No

@@ -106,12 +106,12 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         ``decision_function(x)`` is the sum of ``k(x, centres) @ dual_coef.T``, plus this.
     loo_proba_ : (n, n_classes)
         Probabilities of each training row from the members fitted without it (a Dask array after a
-        fit to a Dask collection). Conditional on the weights and calibrations (and W, c), which have
-        seen the row; the log-loss on new rows is higher.
+        fit to a Dask collection). Conditional on the weights and calibrations (with W and c), which
+        have seen the row; the log-loss on new rows is higher.
     calibration_ : Slope or Softmax
-        One: decisions are log-odds. From three classes on it has the ``matrix`` W and the ``shift`` c
-        that act on the members' average, the ``ridge`` chosen for them, and the cross-fitted
-        ``log_loss`` and ``error`` of training rows that had no part in W and c.
+        One: decisions are log-odds. From three classes on it has the ``matrix`` W and the
+        ``shift`` c that act on the members' average, the ``ridge`` chosen for them, and the
+        cross-fitted ``log_loss`` and ``error`` of training rows that had no part in W and c.
     status_ : Status
         Its value is a sentence.
 

@@ -298,8 +298,8 @@ class _Sampled(_Priced):
             for q, block in self.blocks
         ]
         xp = arrays.namespace(parts[0][0])
-        R = (xp.concat(list(pieces), axis=0) for pieces in zip(*parts, strict=True))
-        value, first, second = self.step.loss.derivatives(*R, self.held_out).tolist()
+        R, R1, R2 = (xp.concat(list(pieces), axis=0) for pieces in zip(*parts, strict=True))
+        value, first, second = self.step.loss.derivatives(R, R1, R2, self.held_out).tolist()
         return value, first, second
 
 

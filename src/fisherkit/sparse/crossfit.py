@@ -379,9 +379,7 @@ def choose(
     return Choice(gammas[i], settled[i], member, table, chosen, slope, rows)
 
 
-def _calibrated(
-    sample: Sample, held: HeldOut, decisions: np.ndarray, *, balanced: bool
-) -> Slope:
+def _calibrated(sample: Sample, held: HeldOut, decisions: np.ndarray, *, balanced: bool) -> Slope:
     """From held-out decisions (t, k) to probabilities; rows of classes unknown to their fold have
     no part in it."""
     indicator, weights = sample.labels.indicator[held.rows], held.weights(sample.labels)

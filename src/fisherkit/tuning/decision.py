@@ -134,7 +134,9 @@ def decide_rows(
     return decided, decided.left_out[0]
 
 
-def fit_decisions(decisions: Array, indicator: Array, weights: Weights, *, balanced: bool) -> Softmax:
+def fit_decisions(
+    decisions: Array, indicator: Array, weights: Weights, *, balanced: bool
+) -> Softmax:
     """The softmax of held-out decisions (n, k), each known but for a constant of its row."""
     xp = arrays.namespace(decisions)
     rows = Likelihood.of(indicator, weights, balanced=balanced)

@@ -65,8 +65,9 @@ def balancing(indicator: Array, counts: Array) -> Array:
     ``counts`` (c,) are the sums of v; a class without any has no share.
     """
     xp = arrays.namespace(indicator)
-    present = xp.astype(counts > 0, counts.dtype)
-    return indicator @ (present / xp.where(counts > 0, counts, xp.ones_like(counts))) / xp.sum(present)
+    ones = xp.ones_like(counts)
+    each = xp.where(counts > 0, 1 / xp.where(counts > 0, counts, ones), 0 * ones)
+    return indicator @ each / xp.sum(counts * each)
 
 
 @dataclass(frozen=True)

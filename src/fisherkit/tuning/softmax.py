@@ -14,8 +14,8 @@ for the labels y as they are. The weights w_i count copies; class costs, and the
 classes count alike, enter through shares, so that w adds up to the number of rows. The ridge is
 absolute: it says how far W is from I beforehand, whatever the number of rows.
 
-Beyond 50 classes W = diag(d) + A M B', where A and B (k, 20) are the leading singular vectors of the
-derivative of the first sum in W at W = I. Free are d, M (20, 20) and c, and |W - I|^2 is then
+Beyond 50 classes W = diag(d) + A M B', where A and B (k, 20) are the leading singular vectors of
+the derivative of the first sum in W at W = I. Free are d, M (20, 20) and c, and |W - I|^2 is then
 |d - 1|^2 + |M|^2. A new form of W is a class with the methods of `Full`.
 
 *The ridge* is the best of `RIDGES` in 5-fold cross-validation on g. Rows belong to folds by what g
@@ -24,8 +24,8 @@ weight. Where the scores of all rows are more than `_SAMPLE` numbers, rows chose
 stand for them in this choice, and in it alone. The log-loss and the error on the folds' own rows
 are *cross-fitted*: a, b and the model have seen these rows, W and c have not.
 
-The last fit needs sums over rows only (`Parts`); a Newton step solves for its direction by conjugate
-gradients, O(n k^2) each.
+The last fit needs sums over rows only (`Parts`); a Newton step solves for its direction by
+conjugate gradients, O(n k^2) each.
 """
 
 from __future__ import annotations
@@ -103,15 +103,21 @@ class Softmax(Slope):
         return (self.slope * Z + self.offset) @ self.matrix + self.shift
 
 
+class _Chosen(NamedTuple):
+    """A ridge, and the cross-fitted log-loss and error of so many rows, where it was chosen."""
+
+    ridge: float
+    log_loss: float = math.nan
+    error: float = math.nan
+    rows: int = 0
+
+
 class MatrixForm(NamedTuple):
-    """W, c and the ridge that was chosen, with the cross-fitted log-loss and error."""
+    """W, c, and the ridge with what its choice has seen."""
 
     matrix: Array
     shift: Array
-    ridge: float
-    log_loss: float
-    error: float
-    rows: int
+    chosen: _Chosen
 
 
 def fit_softmax(
@@ -126,13 +132,25 @@ def fit_softmax(
     a, b = float(found.slope[0]), found.offset[:, 0]
     logits = parts.each(_scalar_logits, [scores], a, b)
     status = Status.FLAT if bool(found.bounded[0]) else Status.LOG_ODDS
-    return Softmax(1.0, status, a, b, *fit_matrix(parts, logits, prior.shape[0], ridge))
+    return _softmax(status, a, b, fit_matrix(parts, logits, prior.shape[0], ridge))
 
 
 def fit_pooled(parts: Parts, logits: Sequence[Any], like: Array) -> Softmax:
     """The matrix form alone, on a column of logits (b, k) that need no scalar form."""
-    k = like.shape[0]
-    return Softmax(1.0, Status.LOG_ODDS, 1.0, 0 * like, *fit_matrix(parts, logits, k))
+    found = fit_matrix(parts, logits, like.shape[0])
+    return _softmax(Status.LOG_ODDS, 1.0, 0 * like, found)
+
+
+def _softmax(status: Status, slope: float, offset: Array, found: MatrixForm) -> Softmax:
+    return Softmax(
+        value=1.0,
+        status=status,
+        slope=slope,
+        offset=offset,
+        matrix=found.matrix,
+        shift=found.shift,
+        **found.chosen._asdict(),
+    )
 
 
 def fit_matrix(
@@ -140,13 +158,10 @@ def fit_matrix(
 ) -> MatrixForm:
     """The matrix form on a column of logits (b, k); its ridge by cross-validation, if not known."""
     (sample,) = parts.total(_sample, [logits], k)
-    chosen = _Folds.of(sample).choose() if ridge is None else (ridge, math.nan, math.nan, 0)
-    form = Full(k)
-    if k > DENSE:
-        (derivative,) = parts.total(_derivative, [logits])
-        form = LowRank.of(derivative)
-    theta = _newton(parts, logits, form, chosen[0], form.home(sample.reference), _TIGHT)
-    return MatrixForm(*form.matrix(theta), *chosen)
+    chosen = _Chosen(ridge) if ridge is not None else _Folds.of(sample).choose()
+    form = _form(parts, logits, k)
+    theta = _newton(parts, logits, form, chosen.ridge, form.home(sample.reference), _TIGHT)
+    return MatrixForm(*form.matrix(theta), chosen)
 
 
 class Form(Protocol):
@@ -235,6 +250,11 @@ class LowRank:
         return _flat(xp.sum(g * g * S, axis=0), inner, _OFFSET**2 * xp.sum(S, axis=0))
 
 
+def _form(parts: Parts, logits: Sequence[Any], k: int) -> Form:
+    """What W is for so many classes."""
+    return Full(k) if k <= DENSE else LowRank.of(parts.total(_derivative, [logits])[0])
+
+
 def _flat(*parts: Array) -> Array:
     xp = arrays.namespace(parts[0])
     return xp.concat([xp.reshape(part, (-1,)) for part in parts], axis=0)
@@ -320,9 +340,7 @@ def _loss(rows: Likelihood, pieces: Sequence[Array], form: Form, theta: Array) -
     return (_weights(rows) @ _cross_entropy(u, _labels(rows)),)
 
 
-def _probabilities(
-    rows: Likelihood, pieces: Sequence[Array], form: Form, theta: Array
-) -> Array:
+def _probabilities(rows: Likelihood, pieces: Sequence[Array], form: Form, theta: Array) -> Array:
     return log_normaliser(form.logits(pieces[0], theta)[:, :, None])[1][:, :, 0]
 
 
@@ -411,35 +429,31 @@ class _Folds(NamedTuple):
         marks = _marks(sample.g, sample.y, math.sqrt(2), math.pi)
         return cls(sample, (_FOLDS * marks).astype(int))
 
-    def choose(self) -> tuple[float, float, float, int]:
-        """The ridge of least log-loss, the largest of equals; that log-loss, its error and rows.
-
-        The largest ridge where there are no folds to compare.
-        """
-        g, y, w = self.sample.g, self.sample.y, self.sample.w
-        total, judged = np.zeros((len(RIDGES), 2)), np.zeros(len(y), dtype=bool)
+    def choose(self) -> _Chosen:
+        """The ridge of least log-loss, the largest of equals, or where there are no folds."""
+        w, judged = self.sample.w, np.zeros(len(self.fold), dtype=bool)
+        total = np.zeros((len(RIDGES), 2))
         for number in range(_FOLDS):
             test = self.fold == number
             if test.any() and not test.all():
                 judged |= test
                 total += self._judge(test)
         if not judged.any():
-            return RIDGES[0], math.nan, math.nan, 0
+            return _Chosen(RIDGES[0])
         losses, errors = total.T / w[judged].sum()
         best = int(np.flatnonzero(losses <= losses.min() * (1 + _TIED))[0])
-        return RIDGES[best], float(losses[best]), float(errors[best]), int(judged.sum())
+        return _Chosen(RIDGES[best], float(losses[best]), float(errors[best]), int(judged.sum()))
 
     def _judge(self, test: np.ndarray) -> np.ndarray:
-        """Sums of the log-loss and of the errors of the rows tested, for each ridge; (ridges, 2)."""
+        """Sums of log-loss and of errors of the rows tested, for each ridge; (ridges, 2)."""
         g, y, w = self.sample.g, self.sample.y, self.sample.w
         k = g.shape[1]
         labels = np.eye(k)[y]
         train = ~test
         parts = LocalParts([Likelihood(labels[train], w[train] / w.sum(), w.sum())])
-        logits, form = [g[train]], Full(k)
-        if k > DENSE:
-            form = LowRank.of(parts.total(_derivative, [logits])[0])
-        theta, sums = form.home(g), []
+        logits, sums = [g[train]], []
+        form = _form(parts, logits, k)
+        theta = form.home(g)
         for ridge in RIDGES:  # each from the one before
             theta = _newton(parts, logits, form, ridge, theta, _LOOSE)
             u = form.logits(g[test], theta)
