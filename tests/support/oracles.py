@@ -534,7 +534,8 @@ def softmax_rule(K, y, mu, K_new, *, w=None, c=None, balanced=False, penalty="rk
     w = np.ones(n) if w is None else np.asarray(w, dtype=float)
     c = np.ones(n) if c is None else np.asarray(c, dtype=float)
     v, index = w * c, np.argmax(Y, axis=1)
-    share = v / (Y @ (Y.T @ v)) / Y.shape[1] if balanced else v / v.sum()
+    share = v / (Y @ (Y.T @ w)) if balanced else v  # costs stay where classes are as frequent
+    share = share / share.sum()
     F = leave_one_out(K, Y, mu, w=w, c=c, penalty=penalty, bias=bias)
     Z = F - fold_means(Y, w, c) * F.sum(axis=1, keepdims=True)
     a, b, loss = calibrate(Z, smoothed_targets(y, w), share)

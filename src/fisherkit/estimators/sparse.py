@@ -239,9 +239,9 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Decision of the choice for each training row by the folds without it (their mean if there
         are several); NaN for rows that no fold tests, or of weight 0.
     calibration_ : Slope or Softmax
-        As in `KernelFisherClassifier`, from the decisions of the folds. A `Softmax` is fitted to the
-        discriminants that compare models, less the mean of their row, and makes `cv_decision_` and
-        decisions of them.
+        As in `KernelFisherClassifier`, from the decisions of the folds. A `Softmax` is fitted to
+        the discriminants that compare models, less the mean of their row, and makes `cv_decision_`
+        and decisions of them.
 
     Notes
     -----

@@ -80,6 +80,14 @@ def left_out_logits(model: ClassifierMixin) -> np.ndarray:
     return slope.value * decisions.reshape(len(decisions), -1)
 
 
+def cross_fitted(model: ClassifierMixin) -> Softmax | None:
+    """The softmax of a model, if its cross-fitted figures are means over rows that count alike."""
+    found = model.calibration_
+    alike = getattr(model, "threshold", "prior") == "prior"
+    alike = alike and getattr(model, "class_weight", None) is None
+    return found if isinstance(found, Softmax) and alike and found.rows > 0 else None
+
+
 def in_blocks(model: KernelFisherClassifier) -> bool:
     """Whether the rows of the fit were read in blocks, so that the model keeps none of them."""
     return inside(model).training is None

@@ -131,7 +131,8 @@ class HeldOut:
     def shares(self) -> Array:
         """How much each row counts, classes alike if they are balanced; their sum is one."""
         if self.balanced:
-            return self.weight * balancing(self.Y, self.weight @ self.Y)
+            counts = self.weight @ self.Y
+            return self.weight * balancing(self.Y, counts, counts)
         return self.weight / arrays.namespace(self.weight).sum(self.weight)
 
     def average(self, losses: Array) -> np.ndarray:

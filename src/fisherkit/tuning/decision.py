@@ -18,6 +18,7 @@ from fisherkit.core import Array, Residuals, Rule, Weights, arrays, coding, memb
 from fisherkit.stored import stored
 from fisherkit.tuning.calibrate import (
     Slope,
+    Status,
     known_classes,
     loo_decisions,
     slope_terms,
@@ -32,7 +33,7 @@ from fisherkit.tuning.likelihood import (
     meaningful,
     smoothed_targets,
 )
-from fisherkit.tuning.softmax import Softmax, fit_softmax
+from fisherkit.tuning.softmax import Softmax, fit_softmax, untold
 
 
 @stored("decision")
@@ -139,6 +140,9 @@ def fit_decisions(
 ) -> Softmax:
     """The softmax of held-out decisions (n, k), each known but for a constant of its row."""
     xp = arrays.namespace(decisions)
+    seen = weights.frequency @ indicator
+    if int(xp.sum(xp.astype(seen > 0, xp.int64))) < 2:
+        return untold(Status.NOTHING_TO_FIT, 1.0, 0 * seen)
     rows = Likelihood.of(indicator, weights, balanced=balanced)
     scores = meaningful(decisions - xp.mean(decisions, axis=1, keepdims=True))
     return fit_softmax(LocalParts([rows]), [scores], rows.prior)

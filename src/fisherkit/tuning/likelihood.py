@@ -59,15 +59,15 @@ def smoothed_targets(indicator: Array, weights: Weights, copies: Array | None = 
     return (indicator * (own - 0.5) + 0.5) / (own + 0.5 * (c - 1))
 
 
-def balancing(indicator: Array, counts: Array) -> Array:
-    """What makes of the weights v of rows shares with the same sum for all classes; (n,).
+def balancing(indicator: Array, copies: Array, mass: Array) -> Array:
+    """What makes of the weights v of rows shares in which classes are equally frequent; (n,).
 
-    ``counts`` (c,) are the sums of v; a class without any has no share.
+    ``copies`` (c,) are the rows of each class and ``mass`` (c,) the sums of v, which differ by the
+    cost of the class: costs stay. A class without rows has no share.
     """
     xp = arrays.namespace(indicator)
-    ones = xp.ones_like(counts)
-    each = xp.where(counts > 0, 1 / xp.where(counts > 0, counts, ones), 0 * ones)
-    return indicator @ each / xp.sum(counts * each)
+    each = xp.where(copies > 0, 1 / xp.where(copies > 0, copies, xp.ones_like(copies)), 0 * copies)
+    return indicator @ each / xp.sum(mass * each)
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,16 @@ class Likelihood:
         balanced: bool = False,
     ) -> Likelihood:
         """Rows that are part of a larger set come with the weights of its ``classes``: copies of
-        all rows of a class as the frequency, and their cost. ``balanced`` gives each class that has
-        rows the same total share."""
+        all rows of a class as the frequency, and their cost. ``balanced`` has all classes count as
+        if they had as many rows."""
         copies = None if classes is None else classes.frequency
         target = smoothed_targets(indicator, weights, copies)
         target = target[:, 1:] if target.shape[1] == 2 else target
         everything = weights if classes is None else classes
         share = weights.v / everything.mass
         if balanced:
-            counts = weights.v @ indicator if classes is None else classes.v
-            share = weights.v * balancing(indicator, counts)
+            classes = weights.of_classes(indicator) if classes is None else classes
+            share = weights.v * balancing(indicator, classes.frequency, classes.v)
         return cls(target, share, everything.total)
 
     @property

@@ -4,15 +4,16 @@ With Z (n, k) the `centred` left-out scores, the logits of the rows are
 
     u = g W + c,   g = a Z + b,   p = softmax(u).
 
-*Scalar form.* a > 0 and b are those of `fit_scalar`, against labels smoothed by 1/n.
+*Scalar form.* a > 0 and b are those of `fit_scalar`, against labels smoothed by 1/n. Where a ends
+on its lower bound the scores say nothing: b are the class shares, W = I and c = 0.
 
 *Matrix form.* W (k, k) and c (k,) minimise, strictly convexly,
 
     sum_i w_i [ log sum_c exp u_ic - u_iy(i) ] + ridge/2 |W - I|^2 + ridge/20 |c|^2
 
 for the labels y as they are. The weights w_i count copies; class costs, and the weights that make
-classes count alike, enter through shares, so that w adds up to the number of rows. The ridge is
-absolute: it says how far W is from I beforehand, whatever the number of rows.
+classes equally frequent, enter through shares, so that w adds up to the number of rows. The ridge
+is absolute: it says how far W is from I beforehand, whatever the number of rows.
 
 Beyond 50 classes W = diag(d) + A M B', where A and B (k, 20) are the leading singular vectors of
 the derivative of the first sum in W at W = I. Free are d, M (20, 20) and c, and |W - I|^2 is then
@@ -130,9 +131,17 @@ def fit_softmax(
     stacked = parts.each(_stacked, [scores])
     found = fit_scalar(parts, stacked, prior)
     a, b = float(found.slope[0]), found.offset[:, 0]
+    if bool(found.bounded[0]):  # scores say nothing that a matrix could improve
+        return untold(Status.FLAT, a, prior)
     logits = parts.each(_scalar_logits, [scores], a, b)
-    status = Status.FLAT if bool(found.bounded[0]) else Status.LOG_ODDS
-    return _softmax(status, a, b, fit_matrix(parts, logits, prior.shape[0], ridge))
+    return _softmax(Status.LOG_ODDS, a, b, fit_matrix(parts, logits, prior.shape[0], ridge))
+
+
+def untold(status: Status, slope: float, prior: Array) -> Softmax:
+    """W = I and offsets b that are the best constant, free of rounding that would break ties."""
+    identity = arrays.like(np.eye(prior.shape[0]), prior)
+    offset = arrays.namespace(prior).round(prior * 1e12) / 1e12
+    return _softmax(status, slope, offset, MatrixForm(identity, 0 * prior, _Chosen(RIDGES[0])))
 
 
 def fit_pooled(parts: Parts, logits: Sequence[Any], like: Array) -> Softmax:
