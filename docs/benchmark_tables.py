@@ -128,7 +128,7 @@ def classes_ratios() -> str:
             row["tables"],
             row["splits"],
             *(
-                f"{float(row[name]):.2f}" + (f" (asked {row[limit]})" if row[limit] else "")
+                f"{float(row[name]):.2f}" + (f" (at most {row[limit]})" if row[limit] else "")
                 for name, limit in (("error", "error_limit"), ("log_loss", "log_loss_limit"))
             ),
         ]

@@ -39,8 +39,8 @@ def cross_val_predict(
 ) -> Array:
     """Out-of-fold predictions in closed form: what refitting on each fold would give.
 
-    One factorisation serves all folds. Probabilities are calibrated within each fold, on
-    leave-one-out decisions of its training rows (nested closed form).
+    One factorisation serves all folds. Within each fold probabilities are calibrated, or the logits
+    of a softmax fitted, on leave-one-out scores of its training rows (nested closed form).
 
     Parameters
     ----------
@@ -66,8 +66,9 @@ def cross_val_predict(
 
     .. math:: (y - f_{(S)})_S = B_{SS}^{-1} (B y)_S .
 
-    *Cost.* One factorisation, O(n^3) or O(n r^2), and O(g^2 (r + g)) for each fold; probabilities
-    take O(n g (r + g)).
+    *Cost.* One factorisation, O(n^3) or O(n r^2), and O(g^2 (r + g)) for each fold; probabilities,
+    and everything under ``multiclass="softmax"``, take O(n g (r + g)) and the fit of the slope or
+    of the logits.
 
     Exact for the rkhs penalty with every row a centre. For the coefficients penalty, and for a
     chosen basis, it is conditional on the centres: they stay in place when their row is left out.
@@ -211,6 +212,10 @@ def permutation_test_score(
 
     Notes
     -----
+    Three and more classes under ``multiclass="softmax"`` are scored by the largest score, as under
+    "ovr" (``threshold="balanced"``: score less class share): their logits would have to be fitted
+    anew for each permutation. The scores are then those of refits under "ovr".
+
     *Guarantee.* If the rows are exchangeable given no dependence of y on X (within groups, if
     given), P(p <= a) <= a for every a, for any n. It needs every step that sees the labels to be
     repeated on the permuted ones. With numbers for the hyper-parameters there is no such step.

@@ -214,9 +214,9 @@ def test_a_weight_of_two_is_the_row_twice(threshold):
 def test_copies_of_a_row_share_a_fold_whatever_the_order():
     g, y = logits_of(50, 4)
     order = np.random.default_rng(0).permutation(150)
-    both = softmax._Folds.of(softmax._Sample(g, y, np.ones(50), g)).fold
+    both = softmax._Folds.of(softmax._Gathered(g, y, np.ones(50), g)).fold
     copies = softmax._Folds.of(
-        softmax._Sample(np.tile(g, (3, 1))[order], np.tile(y, 3)[order], np.ones(150), g)
+        softmax._Gathered(np.tile(g, (3, 1))[order], np.tile(y, 3)[order], np.ones(150), g)
     ).fold
     np.testing.assert_array_equal(copies, np.tile(both, 3)[order])
     assert set(both) == set(range(5))

@@ -28,7 +28,7 @@ from fisherkit.tuning.likelihood import (
     Likelihood,
     LocalParts,
     Parts,
-    Seen,
+    Shown,
     centred,
     meaningful,
     smoothed_targets,
@@ -109,7 +109,7 @@ def decide(
     counts, copies = classes.v, classes.frequency
     if rule.kind == "softmax":
         scores = left.each(_scores, [], classes)
-        rows = Seen(left, left.each(_likelihood, [], classes, rule.balanced))
+        rows = Shown(left, left.each(_likelihood, [], classes, rule.balanced))
         everything = arrays.like(np.eye(counts.shape[0]), counts)
         prior = Likelihood.of(everything, classes, balanced=rule.balanced).prior
         softmax = fit_softmax(rows, scores, prior, ridge)

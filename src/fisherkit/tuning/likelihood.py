@@ -198,7 +198,7 @@ class LocalParts:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Shown:
     """Parts as a column of other things shows them: terms get the pieces of that column instead."""
 
     parts: Parts
@@ -207,15 +207,15 @@ class Seen:
     def total(
         self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
     ) -> tuple[Array, ...]:
-        return self.parts.total(_seen, [self.column, *columns], terms, arguments)
+        return self.parts.total(_shown, [self.column, *columns], terms, arguments)
 
     def each(
         self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
     ) -> Sequence[Any]:
-        return self.parts.each(_seen, [self.column, *columns], terms, arguments)
+        return self.parts.each(_shown, [self.column, *columns], terms, arguments)
 
 
-def _seen(part: Any, pieces: Sequence[Any], terms: Callable[..., Any], arguments: Any) -> Any:
+def _shown(part: Any, pieces: Sequence[Any], terms: Callable[..., Any], arguments: Any) -> Any:
     return terms(pieces[0], pieces[1:], *arguments)
 
 

@@ -17,7 +17,7 @@ is absolute: it says how far W is from I beforehand, whatever the number of rows
 
 Beyond 50 classes W = diag(d) + A M B', where A and B (k, 20) are the leading singular vectors of
 the derivative of the first sum in W at W = I. Free are d, M (20, 20) and c, and |W - I|^2 is then
-|d - 1|^2 + |M|^2. A new form of W is a class with the methods of `Full`.
+|d - 1|^2 + |M|^2. Another restriction of W is a class with the methods of `Shape`.
 
 *The ridge* is the best of `RIDGES` in 5-fold cross-validation on g. Rows belong to folds by what g
 says of them and of their class: copies of a row share a fold, whatever their order, number and
@@ -166,14 +166,14 @@ def fit_matrix(
     parts: Parts, logits: Sequence[Any], k: int, ridge: float | None = None
 ) -> MatrixForm:
     """The matrix form on a column of logits (b, k); its ridge by cross-validation, if not known."""
-    (sample,) = parts.total(_sample, [logits], k)
+    (sample,) = parts.total(_gathered, [logits], k)
     chosen = _Chosen(ridge) if ridge is not None else _Folds.of(sample).choose()
-    form = _form(parts, logits, k)
-    theta = _newton(parts, logits, form, chosen.ridge, form.home(sample.reference), _TIGHT)
-    return MatrixForm(*form.matrix(theta), chosen)
+    shape = _shape(parts, logits, k)
+    theta = _newton(parts, logits, shape, chosen.ridge, shape.home(sample.reference), _TIGHT)
+    return MatrixForm(*shape.matrix(theta), chosen)
 
 
-class Form(Protocol):
+class Shape(Protocol):
     """What W may be: logits are linear in the parameters theta (q,), which begin at ``home``."""
 
     def home(self, reference: Array) -> Array: ...
@@ -242,7 +242,7 @@ class LowRank:
 
     def matrix(self, theta: Array) -> tuple[Array, Array]:
         d, M, c = self._parts(theta)
-        return arrays.like(np.eye(len(self.A)), d) * d + self.A @ M @ self.B.T, c
+        return arrays.like(np.eye(self.A.shape[0]), d) * d + self.A @ M @ self.B.T, c
 
     def logits(self, g: Array, theta: Array) -> Array:
         d, M, c = self._parts(theta)
@@ -259,7 +259,7 @@ class LowRank:
         return _flat(xp.sum(g * g * S, axis=0), inner, _OFFSET**2 * xp.sum(S, axis=0))
 
 
-def _form(parts: Parts, logits: Sequence[Any], k: int) -> Form:
+def _shape(parts: Parts, logits: Sequence[Any], k: int) -> Shape:
     """What W is for so many classes."""
     return Full(k) if k <= DENSE else LowRank.of(parts.total(_derivative, [logits])[0])
 
@@ -270,24 +270,24 @@ def _flat(*parts: Array) -> Array:
 
 
 def _newton(
-    parts: Parts, logits: Sequence[Any], form: Form, ridge: float, theta: Array, enough: float
+    parts: Parts, logits: Sequence[Any], shape: Shape, ridge: float, theta: Array, enough: float
 ) -> Array:
     """The parameters of least loss from theta: Newton steps, halved until they descend."""
-    xp, home = arrays.namespace(theta), form.home(theta)
+    xp, home = arrays.namespace(theta), shape.home(theta)
 
     def objective(at: Array) -> float:
         away = at - home
-        return float(parts.total(_loss, [logits], form, at)[0]) + 0.5 * ridge * float(away @ away)
+        return float(parts.total(_loss, [logits], shape, at)[0]) + 0.5 * ridge * float(away @ away)
 
     value = objective(theta)
     for _ in range(_STEPS):
-        P = parts.each(_probabilities, [logits], form, theta)
-        gradient, diagonal = parts.total(_slopes, [logits, P], form)
+        P = parts.each(_probabilities, [logits], shape, theta)
+        gradient, diagonal = parts.total(_slopes, [logits, P], shape)
         gradient = gradient + ridge * (theta - home)
         scale = 1 / (diagonal + ridge)
 
         def curved(v: Array, P: Sequence[Any] = P) -> Array:
-            return parts.total(_curvature, [logits, P], form, v)[0] + ridge * v
+            return parts.total(_curvature, [logits, P], shape, v)[0] + ridge * v
 
         if float(gradient @ (scale * gradient)) <= 0:
             break
@@ -344,28 +344,28 @@ def _cross_entropy(u: Array, labels: Array) -> Array:
     return norm[:, 0] - arrays.namespace(u).sum(labels * u, axis=1)
 
 
-def _loss(rows: Likelihood, pieces: Sequence[Array], form: Form, theta: Array) -> tuple[Array]:
-    u = form.logits(pieces[0], theta)
+def _loss(rows: Likelihood, pieces: Sequence[Array], shape: Shape, theta: Array) -> tuple[Array]:
+    u = shape.logits(pieces[0], theta)
     return (_weights(rows) @ _cross_entropy(u, _labels(rows)),)
 
 
-def _probabilities(rows: Likelihood, pieces: Sequence[Array], form: Form, theta: Array) -> Array:
-    return log_normaliser(form.logits(pieces[0], theta)[:, :, None])[1][:, :, 0]
+def _probabilities(rows: Likelihood, pieces: Sequence[Array], shape: Shape, theta: Array) -> Array:
+    return log_normaliser(shape.logits(pieces[0], theta)[:, :, None])[1][:, :, 0]
 
 
-def _slopes(rows: Likelihood, pieces: Sequence[Array], form: Form) -> tuple[Array, Array]:
+def _slopes(rows: Likelihood, pieces: Sequence[Array], shape: Shape) -> tuple[Array, Array]:
     """The gradient of the loss in theta, and about the diagonal of its Hessian."""
     (g, P), w = pieces, _weights(rows)[:, None]
-    return form.pull(g, w * (P - _labels(rows))), form.diagonal(g, w * P * (1 - P))
+    return shape.pull(g, w * (P - _labels(rows))), shape.diagonal(g, w * P * (1 - P))
 
 
-def _curvature(rows: Likelihood, pieces: Sequence[Array], form: Form, v: Array) -> tuple[Array]:
+def _curvature(rows: Likelihood, pieces: Sequence[Array], shape: Shape, v: Array) -> tuple[Array]:
     """The Hessian of the loss in theta, times v."""
     g, P = pieces
     # Logits move by J v, probabilities by (diag p - p p') J v.
-    Pv = P * (form.logits(g, v))
+    Pv = P * (shape.logits(g, v))
     moved = Pv - P * arrays.namespace(P).sum(Pv, axis=1, keepdims=True)
-    return (form.pull(g, _weights(rows)[:, None] * moved),)
+    return (shape.pull(g, _weights(rows)[:, None] * moved),)
 
 
 def _derivative(rows: Likelihood, pieces: Sequence[Array]) -> tuple[Array]:
@@ -387,7 +387,7 @@ def _scalar_logits(rows: Likelihood, pieces: Sequence[Array], a: float, b: Array
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _Gathered:
     """Logits g (s, k), labels and weights (s,) of some rows on the host; sums put them together.
 
     ``reference`` is an (empty) array of where the rows come from.
@@ -398,24 +398,23 @@ class _Sample:
     w: np.ndarray
     reference: Array
 
-    def __add__(self, other: Self) -> _Sample:
+    def __add__(self, other: Self) -> _Gathered:
         g, y, w = (
             np.concatenate(pair)
             for pair in ((self.g, other.g), (self.y, other.y), (self.w, other.w))
         )
-        return _Sample(g, y, w, self.reference)
+        return _Gathered(g, y, w, self.reference)
 
 
-def _sample(rows: Likelihood, pieces: Sequence[Array], k: int) -> tuple[_Sample]:
+def _gathered(rows: Likelihood, pieces: Sequence[Array], k: int) -> tuple[_Gathered]:
     """Rows that stand for all: every one, or those whose mark is low where there are many."""
     g = np.asarray(arrays.to_numpy(pieces[0]), dtype=np.float64)
     y = np.argmax(arrays.to_numpy(rows.target), axis=1)
     w = np.asarray(arrays.to_numpy(_weights(rows)), dtype=np.float64)
-    share = _SAMPLE / (k * max(rows.total, 1.0))
+    share, some = _SAMPLE / (k * max(rows.total, 1.0)), w > 0
     if share < 1:
-        some = _marks(g, y, math.sqrt(3), math.sqrt(5)) < share
-        g, y, w = g[some], y[some], w[some]
-    return (_Sample(g, y, w, rows.share[:0]),)
+        some &= _marks(g, y, math.sqrt(3), math.sqrt(5)) < share
+    return (_Gathered(g[some], y[some], w[some], rows.share[:0]),)
 
 
 def _marks(g: np.ndarray, y: np.ndarray, first: float, second: float) -> np.ndarray:
@@ -430,11 +429,11 @@ def _marks(g: np.ndarray, y: np.ndarray, first: float, second: float) -> np.ndar
 class _Folds(NamedTuple):
     """A sample, and the fold of each of its rows."""
 
-    sample: _Sample
+    sample: _Gathered
     fold: np.ndarray
 
     @classmethod
-    def of(cls, sample: _Sample) -> _Folds:
+    def of(cls, sample: _Gathered) -> _Folds:
         marks = _marks(sample.g, sample.y, math.sqrt(2), math.pi)
         return cls(sample, (_FOLDS * marks).astype(int))
 
@@ -461,11 +460,11 @@ class _Folds(NamedTuple):
         train = ~test
         parts = LocalParts([Likelihood(labels[train], w[train] / w.sum(), w.sum())])
         logits, sums = [g[train]], []
-        form = _form(parts, logits, k)
-        theta = form.home(g)
+        shape = _shape(parts, logits, k)
+        theta = shape.home(g)
         for ridge in RIDGES:  # each from the one before
-            theta = _newton(parts, logits, form, ridge, theta, _LOOSE)
-            u = form.logits(g[test], theta)
+            theta = _newton(parts, logits, shape, ridge, theta, _LOOSE)
+            u = shape.logits(g[test], theta)
             wrong = np.argmax(u, axis=1) != y[test]
             sums.append([w[test] @ _cross_entropy(u, labels[test]), w[test] @ wrong])
         return np.array(sums)
