@@ -120,6 +120,34 @@ def comparison_seconds() -> str:
     )
 
 
+def classes_ratios() -> str:
+    table = [
+        [
+            f"`{row['method']}`",
+            f"`{row['against']}`",
+            row["tables"],
+            row["splits"],
+            *(
+                f"{float(row[name]):.2f}" + (f" (at most {row[limit]})" if row[limit] else "")
+                for name, limit in (("error", "error_limit"), ("log_loss", "log_loss_limit"))
+            ),
+        ]
+        for row in read("benchmarks/results/classes_summary.csv")
+    ]
+    return markdown(["method", "against", "tables", "splits", "error", "log-loss"], table)
+
+
+def classes_reliability() -> str:
+    rows = read("benchmarks/results/classes_reliability.csv")
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    found = {(row["table"], row["method"]): row["calibration_error"] for row in rows}
+    table = []
+    for name in dict.fromkeys(row["table"] for row in rows):
+        cells = [found.get((name, method)) for method in methods]
+        table.append([name, *("" if cell is None else f"{float(cell):.3f}" for cell in cells)])
+    return markdown(["table", *(f"`{method}`" for method in methods)], table)
+
+
 def tuning() -> str:
     table = []
     for part in ("torus", "fullrank", "centres"):
@@ -233,6 +261,18 @@ def other_ratios() -> str:
 
 # of files with limits that a row misses: what names the row, and text, column, limit of each
 LIMITS = {
+    "classes_summary": (
+        ("method", "against"),
+        (
+            ("{:.2f} of the error ({})", "error", "error_limit"),
+            ("{:.2f} of the log-loss ({})", "log_loss", "log_loss_limit"),
+        ),
+    ),
+    "classes_reliability": (
+        ("table", "method"),
+        (("calibration error {:.3f} ({})", "calibration_error", "limit"),),
+    ),
+    "classes_cost": (("n", "classes"), (("{:.2f} s ({})", "decision_s", "limit_s"),)),
     "accuracy_sparse": (
         ("set", "method"),
         (

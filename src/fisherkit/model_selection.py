@@ -18,7 +18,7 @@ from fisherkit.inference import Relabelled, relabel
 from fisherkit.inspection import TaskLabels, metric_name, missing
 from fisherkit.interfaces import CrossValidation, Seed
 from fisherkit.rows import Task
-from fisherkit.tuning import fit_slope, loo_decisions, probabilities, shared_decomposer
+from fisherkit.tuning import Decided, decide_rows, probabilities, shared_decomposer
 
 __all__ = ["cross_val_predict", "learning_curve", "permutation_test_score"]
 
@@ -39,8 +39,8 @@ def cross_val_predict(
 ) -> Array:
     """Out-of-fold predictions in closed form: what refitting on each fold would give.
 
-    One factorisation serves all folds. Probabilities are calibrated within each fold, on
-    leave-one-out decisions of its training rows (nested closed form).
+    One factorisation serves all folds. Within each fold probabilities are calibrated, or the logits
+    of a softmax fitted, on leave-one-out scores of its training rows (nested closed form).
 
     Parameters
     ----------
@@ -66,8 +66,9 @@ def cross_val_predict(
 
     .. math:: (y - f_{(S)})_S = B_{SS}^{-1} (B y)_S .
 
-    *Cost.* One factorisation, O(n^3) or O(n r^2), and O(g^2 (r + g)) for each fold; probabilities
-    take O(n g (r + g)).
+    *Cost.* One factorisation, O(n^3) or O(n r^2), and O(g^2 (r + g)) for each fold; probabilities,
+    and everything under ``multiclass="softmax"``, take O(n g (r + g)) and the fit of the slope or
+    of the logits.
 
     Exact for the rkhs penalty with every row a centre. For the coefficients penalty, and for a
     chosen basis, it is conditional on the centres: they stay in place when their row is left out.
@@ -130,20 +131,37 @@ def _naming_missing_classes(task: Task) -> Iterator[None]:
 
 def _predictions(task: Task, fit: Relabelled, fold: Fold, method: str) -> Array:
     """Scores, decisions, class indices or probabilities of the tested rows of one fold."""
-    decisions = fit.fold_decisions(fold, task.rule)[:, :, 0]
+    decisions, decided = _fold_decisions(task, fit, fold, slope=method == "predict_proba")
     if task.rule is None or method == "decision_function":
         return decisions
     if method == "predict":
         return coding.winners(decisions)[:, None]
-    ridge = fit.ridge
-    xp = arrays.namespace(ridge.Y)
+    assert decided is not None
+    return probabilities(decisions, decided.slope.value)
+
+
+def _fold_decisions(
+    task: Task, fit: Relabelled, fold: Fold, *, slope: bool = False
+) -> tuple[Array, Decided | None]:
+    """Decisions (tested, k) of a fold, and the decision stage of its training rows.
+
+    That stage is found, on left-out scores of the training rows, where it makes the decisions, or
+    if its ``slope`` is asked for.
+    """
+    rule = task.rule
+    if rule is None:
+        return fit.fold_decisions(fold, None)[:, :, 0], None
+    nested = rule.of_scores is not rule
+    decisions = fit.fold_decisions(fold, None if nested else rule)[:, :, 0]
+    if not (nested or slope):
+        return decisions, None
+    ridge, xp = fit.ridge, arrays.namespace(fit.ridge.Y)
     remaining = np.setdiff1d(np.arange(ridge.Y.shape[0]), arrays.to_numpy(fold.removed))
     rest = arrays.indices(remaining, ridge.Y)
-    inner = ridge.without(fold.removed, rest)
-    indicator = xp.take(task.indicator, rest, axis=0)
-    loo, known = loo_decisions(inner, task.rule, indicator)
-    slope = fit_slope(loo, known, indicator, inner.weights, balanced=task.rule.balanced)
-    return probabilities(decisions, slope.value)
+    inner, indicator = ridge.without(fold.removed, rest), xp.take(task.indicator, rest, axis=0)
+    fit.require_classes(fold.removed)
+    decided, _ = decide_rows(inner, rule, inner.weights.of_classes(indicator))
+    return decided.decision(decisions) if nested else decisions, decided
 
 
 def permutation_test_score(
@@ -194,6 +212,10 @@ def permutation_test_score(
 
     Notes
     -----
+    Three and more classes under ``multiclass="softmax"`` are scored by the largest score, as under
+    "ovr" (``threshold="balanced"``: score less class share): their logits would have to be fitted
+    anew for each permutation. The scores are then those of refits under "ovr".
+
     *Guarantee.* If the rows are exchangeable given no dependence of y on X (within groups, if
     given), P(p <= a) <= a for every a, for any n. It needs every step that sees the labels to be
     repeated on the permuted ones. With numbers for the hyper-parameters there is no such step.
@@ -246,6 +268,7 @@ def permutation_test_score(
     if groups is not None:
         groups = _checked_groups(groups, labels)
     task = labels.task
+    rule = None if task.rule is None else task.rule.of_scores
     searched = task.mu is None or task.search_gamma
     if searched and reselect:
         shared = shared_decomposer(task.problem.design)
@@ -262,7 +285,7 @@ def permutation_test_score(
         Y, indicator, index = labels.take(orders)
         relabelled = Relabelled.of(ridge, Y, indicator)
         with _naming_missing_classes(task):
-            values.append(relabel.held_out_scores(relabelled, index, task.rule, folds, metric))
+            values.append(relabel.held_out_scores(relabelled, index, rule, folds, metric))
     score, *rest = np.concatenate(values)
     permuted = np.asarray(rest)
     at_least = np.sum(permuted >= score - 1e-12 * max(1.0, abs(score)))
@@ -346,31 +369,34 @@ def learning_curve(
         pairs = [(rng.permutation(train), test) for train, test in pairs]
     ridge = task.tune().ridge
     Y, indicator, index = labels.take(identity[None, :])
-    fit = Relabelled.of(ridge, Y, indicator)
+    fit, truth = Relabelled.of(ridge, Y, indicator), Y if index is None else index
+    xp = arrays.namespace(Y)
     train_scores, test_scores = np.empty((2, len(sizes), len(pairs)))
     for i, size in enumerate(sizes):
         parts = [(train[:size], test) for train, test in pairs]
         for j, fold in enumerate(validation.folds_of(parts, rows)):
             used = arrays.indices(np.sort(parts[j][0]), rows)
             with _naming_missing_classes(task):
-                test_scores[i, j] = fit.fold_score(fold, index, task.rule, metric)[0]
-            train_scores[i, j] = _training_score(task, ridge, fold.removed, used, index, metric)
+                decisions, decided = _fold_decisions(task, fit, fold)
+            tested = xp.take(fold.removed, fold.tested, axis=0)
+            test_scores[i, j] = relabel.score(metric, truth, tested, decisions)
+            decisions = _training_decisions(task, ridge, fold.removed, used, decided)
+            train_scores[i, j] = relabel.score(metric, truth, used, decisions)
     return sizes, train_scores, test_scores
 
 
-def _training_score(
-    task: Task, ridge: Ridge, removed: Array, used: Array, index: Array | None, metric: str
-) -> float:
-    """The metric on the rows trained on, by the model without the removed ones."""
-    xp = arrays.namespace(ridge.Y)
+def _training_decisions(
+    task: Task, ridge: Ridge, removed: Array, used: Array, decided: Decided | None
+) -> Array:
+    """Decisions on the rows trained on, by the model without the removed ones; or scores."""
     fit = ridge.without(removed, used)
-    decisions = fit.Y - fit.residual
-    truth = fit.Y[:, :, None] if index is None else xp.take(index, used, axis=0)
-    if task.rule is not None:
-        indicator = xp.take(task.indicator, used, axis=0)
-        counts = xp.sum(fit.weights.v[:, None] * indicator, axis=0)
-        decisions = task.rule.decide(decisions, counts, fit.scatter)
-    return float(relabel.METRICS[metric](truth, decisions[:, :, None])[0])
+    scores = fit.Y - fit.residual
+    if task.rule is None:
+        return scores
+    if decided is not None:
+        return decided.decision(scores)
+    indicator = arrays.namespace(ridge.Y).take(task.indicator, used, axis=0)
+    return task.rule.decide(scores, fit.weights.of_classes(indicator).v, fit.scatter)
 
 
 def _require_closed_form(model: Model, caller: str) -> None:

@@ -97,6 +97,25 @@ def test_weights_and_costs_enter_as_in_refits(n_classes, penalty):
     assert_equals_reference(model, truth, X, new)
 
 
+def test_the_matrix_form_is_that_of_the_average_and_two_classes_have_none():
+    X, y = oracles.noisy_classes(60, 3, d=3)
+    found = FisherCommitteeClassifier(n_widths=3).fit(X, y).calibration_
+    assert found.matrix.shape == (3, 3) and found.ridge in oracles.RIDGES and found.rows == 60
+    assert (found.slope, found.value) == (1.0, 1.0) and not np.any(found.offset)
+    assert 0 < found.log_loss < 1.2 and 0 <= found.error < 0.6
+    two = FisherCommitteeClassifier(n_widths=3).fit(X, y > 0).calibration_
+    assert not hasattr(two, "matrix")
+
+
+def test_the_class_shares_have_no_matrix_form():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 3
+    model = FisherCommitteeClassifier(n_widths=2).fit(X, y)
+    if model.status_.name == "CLASS_PRIOR":
+        assert not hasattr(model.calibration_, "matrix")
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-12)
+
+
 @COMBINE
 @CLASSES
 def test_a_weight_of_two_is_the_row_twice(n_classes, combine):

@@ -250,7 +250,11 @@ def test_weighted_lda_rule_equals_weighted_refits(penalty, class_weight):
     K = oracles.gram(X, gamma=GAMMA)
     Phi = oracles.features(K, penalty, centre_weight=w)
     model = KernelFisherClassifier(
-        gamma=GAMMA, penalty=penalty, regularization=0.4, class_weight=class_weight
+        gamma=GAMMA,
+        penalty=penalty,
+        regularization=0.4,
+        class_weight=class_weight,
+        multiclass="lda",
     ).fit(X, y, w)
     truth = oracles.penalised_lda(Phi, y, 0.4, Phi, v=w * c)
     assert gap(*map(oracles.row_centred, (model.decision_function(X), truth))) < 1e-8

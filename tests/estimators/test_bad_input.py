@@ -306,10 +306,12 @@ def test_a_number_of_centres_that_basis_contradicts_is_refused(Estimator, basis,
 def test_lda_without_a_free_bias_names_the_alternative():
     X, y = oracles.noisy_classes(30, 3)
     for bias in ("none", "penalized"):
-        assert_refused(KernelFisherClassifier(bias=bias), "multiclass", "ovr", bias, X=X, y=y)
-        KernelFisherClassifier(bias=bias, multiclass="ovr", gamma=1.0).fit(X, y)
+        lda = KernelFisherClassifier(bias=bias, multiclass="lda")
+        assert_refused(lda, "multiclass", "softmax", "ovr", bias, X=X, y=y)
+        for multiclass in ("softmax", "ovr"):
+            KernelFisherClassifier(bias=bias, multiclass=multiclass, gamma=1.0).fit(X, y)
     binary_X, binary_y = oracles.noisy_classes(30, 2)
-    KernelFisherClassifier(bias="none", gamma=1.0).fit(binary_X, binary_y)
+    KernelFisherClassifier(bias="none", gamma=1.0, multiclass="lda").fit(binary_X, binary_y)
 
 
 def test_class_weights_for_unknown_or_negative_entries_are_refused():

@@ -23,8 +23,8 @@ N = 45
 NUMBERS = {"gamma": 0.4, "regularization": 0.6}
 GROUPS = np.arange(N) % 5
 MODELS = {
-    "prior": {},
-    "balanced": {"threshold": "balanced"},
+    "prior": {"multiclass": "lda"},
+    "balanced": {"threshold": "balanced", "multiclass": "lda"},
     "no bias": {"bias": "none", "multiclass": "ovr"},
     "one versus rest": {"multiclass": "ovr"},
 }
@@ -72,7 +72,7 @@ def test_leave_one_out_accuracies_are_those_of_refits(n_classes, options):
 def test_folds_score_as_refits_do(n_classes, split, scoring):
     X, y = labelled(n_classes)
     y = np.array(["lo", "mid", "up"])[y]
-    model = KernelFisherClassifier(**NUMBERS)
+    model = KernelFisherClassifier(**NUMBERS, multiclass="lda")
     options = dict(n_permutations=6, random_state=3, scoring=scoring)
     ours = permutation_test_score(model, X, y, cv=SPLITTERS[split](), **options)
     with warnings.catch_warnings():  # of classes that a small fold does not test
@@ -113,7 +113,7 @@ def test_the_leave_one_out_auc_ranks_scores_less_the_mean_label_of_their_fold(bi
 
 def test_the_leave_one_out_balanced_accuracy_is_pooled():
     X, y = labelled(3)
-    model = KernelFisherClassifier(**NUMBERS)
+    model = KernelFisherClassifier(**NUMBERS, multiclass="lda")
     truth = [
         balanced_accuracy_score(y[order], refitted_predict(model, X, y[order], cv=LeaveOneOut()))
         for order in orders(2)
@@ -185,7 +185,7 @@ def test_labels_are_permuted_within_groups(splitter):
 def test_reselection_chooses_for_each_permutation_anew(n_classes, options):
     """Width and mu by one march for all labellings; then the model of `fit` with these."""
     X, y = labelled(n_classes)
-    model = KernelFisherClassifier(**options)
+    model = KernelFisherClassifier(**options, multiclass="lda")
     ours = permutation_test_score(model, X, y, n_permutations=3)
     for order, score in zip(orders(3), joined(ours), strict=True):
         task = inside(model).task(X, y[order])
@@ -194,6 +194,17 @@ def test_reselection_chooses_for_each_permutation_anew(n_classes, options):
         decision = KernelFisherClassifier(**options | chosen).fit(X, y[order]).loo_decision_
         label = (decision > 0) if n_classes == 2 else np.argmax(decision, axis=1)
         assert score == np.mean(label == y[order])
+
+
+@pytest.mark.parametrize("threshold", ["prior", "balanced"])
+def test_a_softmax_is_scored_by_its_largest_score(threshold):
+    """Its logits would have to be fitted anew for each permutation."""
+    X, y = labelled(3)
+    options = NUMBERS | {"threshold": threshold}
+    ours = permutation_test_score(KernelFisherClassifier(**options), X, y, n_permutations=3, cv=3)
+    scores = KernelFisherClassifier(**options, multiclass="ovr")
+    theirs = permutation_test_score(scores, X, y, n_permutations=3, cv=3)
+    np.testing.assert_array_equal(joined(ours), joined(theirs))
 
 
 def test_reselection_on_a_low_rank_path_agrees_with_fits():

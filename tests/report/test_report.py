@@ -157,6 +157,18 @@ def test_the_headline_figures_are_those_of_the_model():
     assert labelled["Held-out error"]["value"] == percent(np.mean(held.predicted != held.y))
 
 
+@pytest.mark.parametrize("method", ["fisher", "committee", "sparse"])
+def test_three_classes_show_the_figures_of_rows_that_the_matrix_had_not_seen(method):
+    training = train(method, n_classes=3)
+    page, found = describe(training), training.model[-1].calibration_
+    (cards,) = blocks(page, "cards")
+    (card,) = [c for c in cards["items"] if "after selection" in c["label"]]
+    assert card["value"] == percent(round(found.error * found.rows) / found.rows)
+    assert f"Log-loss {found.log_loss:.3f}" in card["note"]
+    facts = dict(row for block in blocks(page, "facts") for row in block["rows"])
+    assert f"ridge {found.ridge:g}" in facts["Decision"]
+
+
 def test_cross_validated_methods_do_not_claim_leave_one_out():
     cards = blocks(describe(train("sparse")), "cards")[0]["items"]
     assert any(card["label"] == "Cross-validation error, after selection" for card in cards)

@@ -82,21 +82,42 @@ def test_every_criterion_chooses_the_same_mu(data, criterion):
     assert_same(*pair(X, y, criterion=criterion, threshold="balanced"), X)
 
 
-@pytest.mark.parametrize("multiclass", ["lda", "ovr"])
+@pytest.mark.parametrize("multiclass", ["softmax", "lda", "ovr"])
 def test_several_classes_agree_with_memory(classes, multiclass):
     X, y = classes
-    whole, blocks = pair(X, y, multiclass=multiclass, class_weight="balanced")
+    options = {"multiclass": multiclass, "class_weight": "balanced", "criterion": "press"}
+    whole, blocks = pair(X, y, **options)
     assert_same(whole, blocks, X)
     assert list(blocks.predict(X[:5])) == list(whole.predict(X[:5]))
 
 
-@pytest.mark.parametrize("criterion", ["log_loss", "smoothed_error"])
+@pytest.mark.parametrize("threshold", ["prior", "balanced"])
+@pytest.mark.parametrize("bias", ["free", "penalized", "none"])
+def test_the_calibrated_log_loss_of_every_row_agrees_with_memory(classes, bias, threshold):
+    X, y = classes
+    X = np.concatenate([np.sin(3 * X), X[:, :1] * X[:, 1:2]], axis=1)  # where some mu is best
+    weight = np.random.default_rng(0).integers(1, 3, N).astype(float)
+    options = {"bias": bias, "threshold": threshold, "n_components": 200, "memory": 3_200_000}
+    whole, blocks = pair(X, y, weight, **options)
+    assert whole.selection_.criterion == "log_loss"
+    assert_same(whole, blocks, X, 1e-6)
+    assert blocks.calibration_.ridge == whole.calibration_.ridge
+    assert blocks.calibration_.log_loss == pytest.approx(whole.calibration_.log_loss, rel=1e-6)
+
+
+def test_the_calibrated_log_loss_of_a_sample_is_about_that_of_all_rows(classes):
+    X, y = classes
+    whole, blocks = pair(X, y, memory=1_800_000)
+    assert blocks.selection_.value == pytest.approx(whole.selection_.value, rel=0.5)
+    assert_same(*pair(X, y, memory=1_800_000, regularization=1.0), X)
+
+
 @pytest.mark.parametrize("multiclass", ["lda", "ovr"])
 @pytest.mark.parametrize("seed", range(3))
-def test_kinks_between_several_classes_are_resolved(criterion, multiclass, seed):
+def test_kinks_between_several_classes_are_resolved(multiclass, seed):
     X, y = make_blobs(N, 3, centers=4, cluster_std=3.0, random_state=seed)
     weight = np.random.default_rng(seed).integers(1, 3, N).astype(float)
-    options = {"criterion": criterion, "multiclass": multiclass}
+    options = {"criterion": "smoothed_error", "multiclass": multiclass}
     assert_same(*pair(X / 4, y, weight, **options), X / 4)
 
 
@@ -321,7 +342,7 @@ def test_derivatives_of_left_out_residuals_agree_with_differences(form):
     assert gap((at(t + h) - 2 * at(t) + at(t - h)) / h**2, r2) < 1e-5
 
 
-@pytest.mark.parametrize("rule", ["press", "log_loss"])
+@pytest.mark.parametrize("rule", ["press", "smoothed_error"])
 def test_a_pilot_of_all_rows_knows_the_prices(form, rule):
     form, block = form
     block = Block(block.X, block.Y, Weights.unit(block.X), block.index)

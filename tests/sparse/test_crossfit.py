@@ -405,6 +405,17 @@ def test_the_sparsest_has_the_fewest_terms_within_one_standard_error(rows, sizes
     assert crossfit._sparsest(table(*rows), best, sizes.__getitem__) == chosen
 
 
+def softmax_of(decisions, index, *, balanced):
+    """Logits of held-out decisions, less the mean of their row."""
+    Z = decisions - decisions.mean(axis=1, keepdims=True)
+    counts = np.bincount(index)
+    share = 1 / counts[index] / len(counts) if balanced else np.full(len(Z), 1 / len(Z))
+    a, b, _ = oracles.calibrate(Z, oracles.smoothed_targets(index), share)
+    g, weight = a * Z + b, len(Z) * share
+    W, c = oracles.matrix_form(g, index, weight, oracles.best_ridge(g, index, weight)[0])
+    return g @ W + c
+
+
 @pytest.mark.parametrize("sparsest", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("seed", [0, 1])
@@ -437,7 +448,11 @@ def test_the_choice_is_that_of_a_loop_over_the_path(seed, n_classes, sparsest):
     assert family.coef.shape[0] == 20
     held, _ = crossfit.hold_out(sample, learner, choice.gamma)
     decisions = held.decisions[choice.member]
-    scores = decisions[:, 0] if n_classes == 2 else decisions
     index = sample.labels.index[held.rows]
+    if n_classes > 2:
+        truth = softmax_of(decisions, index, balanced=balanced)
+        np.testing.assert_allclose(crossfit.logits(choice.slope, decisions), truth, atol=1e-6)
+        return
+    scores = decisions[:, 0]
     truth = oracles.slope(scores, index, None, 1 / np.bincount(index)[index] if balanced else None)
     assert choice.slope.value == pytest.approx(truth, rel=1e-5)

@@ -44,6 +44,8 @@ def setting(n_classes, folds, *, bias="free", seed=0):
 
 def naive(rule, R, held_out):
     """Weighted mean of the loss, one row at a time."""
+    if rule == "log_loss" and R.shape[1] > 1:
+        return calibrated(R, held_out)
     total, value = 0.0, 0.0
     for r, y, t, w in zip(R, held_out.Y, held_out.threshold, held_out.weight, strict=True):
         decision = y - r - t
@@ -63,6 +65,17 @@ def naive(rule, R, held_out):
         )
         total += w
     return value / total
+
+
+def calibrated(R, held_out):
+    """The least cross-entropy of logits a Z + b; classes count alike where there are thresholds."""
+    Y, w = held_out.Y, held_out.weight
+    F = Y - R
+    Z = F - held_out.mean * F.sum(axis=1, keepdims=True)
+    share = w / w.sum()
+    if np.any(held_out.threshold):
+        share = w / (Y @ (Y.T @ w)) / Y.shape[1]
+    return oracles.calibrate(Z, oracles.smoothed_targets(np.argmax(Y, axis=1), w), share)[2]
 
 
 @each_split
@@ -91,6 +104,54 @@ def test_gradient_and_second_derivative_are_central_differences(rule, n_classes,
         assert value == pytest.approx(criterion.values(path, [math.exp(log_mu)])[0], rel=1e-12)
         assert gradient == pytest.approx((up[0] - down[0]) / (2 * h), rel=1e-6, abs=1e-8)
         assert hessian == pytest.approx((up[1] - down[1]) / (2 * h), rel=1e-6, abs=1e-8)
+
+
+@each_split
+@pytest.mark.parametrize(
+    "rule, n_classes, dtype",
+    [
+        *((rule, k, np.float64) for rule in SMOOTH for k in (2, 3)),
+        ("press", 3, np.float32),
+        ("log_loss", 3, np.float32),
+    ],
+)
+def test_slopes_are_differences_of_the_weighted_mean(rule, n_classes, folds, dtype):
+    path, held_out = setting(n_classes, folds)
+    criterion = Criterion(rule, held_out)
+    R = path.held_out([0.1], held_out.folds)[:, :, 0].astype(dtype)
+    losses, slopes = criterion.slopes(R)
+    assert slopes.dtype == dtype and losses.shape == (len(R),) and slopes.shape == R.shape
+    tolerance = 1e-6 if dtype is np.float64 else 1e-4
+    R, share = R.astype(float), held_out.weight / held_out.weight.sum()
+    value = criterion.of_residuals(R[:, :, None])[0]
+    assert share @ losses == pytest.approx(value, rel=0.1 * tolerance)
+    away = np.random.default_rng(0).normal(size=R.shape)
+    up, down = (criterion.of_residuals((R + h * away)[:, :, None])[0] for h in (1e-5, -1e-5))
+    by_slopes = share @ np.sum(slopes * away, axis=1)
+    assert by_slopes == pytest.approx((up - down) / 2e-5, rel=tolerance, abs=1e-9)
+
+
+@pytest.mark.parametrize("bias", ["free", "penalized", "none"])
+def test_the_calibrated_log_loss_cannot_read_labels_off_the_mean_of_the_others(bias):
+    """As mu grows, what the mean of the other rows' codes says of a row's own must not count."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    Y, weights = oracles.indicators(y), Weights(np.ones(60), np.ones(60))
+    K = oracles.gram(rng.normal(size=(60, 2)), gamma=0.5)
+    path = RidgePath.of(Canonical.from_gram(K, weights, BIASES[bias]), Y)
+    criterion = Criterion("log_loss", HeldOut.leave_one_out(Y, weights, balanced=False))
+    assert np.all(criterion.values(path, [1.0, 1e2, 1e4, 1e6]) > 0.9 * math.log(3))
+
+
+def test_the_calibrated_log_loss_does_not_depend_on_the_scale_of_the_scores():
+    _, held_out = setting(3, False)
+    Z = np.random.default_rng(0).normal(size=(N, 3)) + held_out.Y
+    Z -= Z.mean(axis=1, keepdims=True)
+    values = []
+    for scale in (1e-6, 1.0, 1e6):
+        F = scale * Z + held_out.mean
+        values.append(Criterion("log_loss", held_out).of_residuals((held_out.Y - F)[:, :, None])[0])
+    np.testing.assert_allclose(values, values[1], rtol=1e-8)
 
 
 def test_at_infinite_mu_press_is_that_of_the_leave_one_out_mean():

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fisherkit.committee.members import Committee, KernelFamily, Pricing, assemble, expand
+from fisherkit.committee.members import (
+    Committee,
+    KernelFamily,
+    Pricing,
+    Status,
+    assemble,
+    expand,
+)
 from fisherkit.committee.streamed import (
     Asked,
     LocalScores,
@@ -43,7 +50,15 @@ from fisherkit.rows import (
     Together,
     run,
 )
-from fisherkit.tuning import Likelihood, LocalParts, Parts, add_up, probabilities
+from fisherkit.tuning import (
+    Likelihood,
+    LocalParts,
+    Parts,
+    Softmax,
+    add_up,
+    fit_pooled,
+    probabilities,
+)
 
 _PART = 1 << 16  # numbers of a member's scores in the parts that a task sums over
 
@@ -77,8 +92,29 @@ def fit(rows: RowSource, asked: Asked) -> CommitteeFit:
         found, X, places = fit_streamed(asked, rows.plan, scores, pricing, rows.named(asked.basis))
         places = rows.kept[places] if isinstance(rows, MemoryRows) else places
         parts = scores
+    found = _in_matrix_form(found, parts)
     expansion = Blend(expand(found.parts, asked.kernels, X), found.intercept, rows.flat)
     return CommitteeFit(found, expansion, places, parts.each(_left_out, [found.logits]))
+
+
+def _in_matrix_form(found: Committee, parts: Parts) -> Committee:
+    """The committee of three and more classes with the matrix form on its left-out logits."""
+    k = found.intercept.shape[0]
+    if k == 1 or found.status is Status.CLASS_PRIOR:
+        return found
+    softmax = fit_pooled(parts, found.logits, found.intercept)
+    W = softmax.matrix
+    return replace(
+        found,
+        parts=[replace(part, coef=part.coef @ W) for part in found.parts],
+        intercept=found.intercept @ W + softmax.shift,
+        logits=parts.each(_transformed, [found.logits], softmax),
+        calibration=softmax,
+    )
+
+
+def _transformed(rows: Likelihood, pieces: Sequence[Array], softmax: Softmax) -> Array:
+    return softmax(pieces[0])
 
 
 def _local(rows: RowSource) -> LocalRows:

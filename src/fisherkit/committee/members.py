@@ -14,9 +14,11 @@ Centring on m_i takes away the label of row i that the bias of a heavily regular
               0.05 |v - omega|^2, over the 120 largest omega
     best      the member of the smallest N_j alone
 
-    g(x) = b_0 + sum_j omega_j [ a_j (f_j(x) - mean y) + b_j ],    p = sigmoid(g) or softmax(g).
+    g(x) = b_0 + sum_j omega_j [ a_j (f_j(x) - mean y) + b_j ],
+    p = sigmoid(g) for two classes, softmax(g W + c) for more.
 
-l is the number of rows, copies counted; class costs enter N_j through the shares of the rows only.
+W and c are the matrix form of `fisherkit.tuning.softmax` on g of the left-out rows. l is the number
+of rows, copies counted; class costs enter N_j through the shares of the rows only.
 Given the calibrations, g has one coefficient vector for each kernel and width.
 
 Cost: one decomposition for each kernel and width, plus O(n k) for each member and Newton step. No
@@ -50,7 +52,17 @@ from fisherkit.core import (
 )
 from fisherkit.rows import SharedCentres
 from fisherkit.stored import stored
-from fisherkit.tuning import GRID, Likelihood, Parts, fit_scalar, log, meaningful, mu_grid
+from fisherkit.tuning import (
+    GRID,
+    LOG_ODDS,
+    Likelihood,
+    Parts,
+    Slope,
+    fit_scalar,
+    log,
+    meaningful,
+    mu_grid,
+)
 
 COMBINE = ("average", "stack", "best")
 
@@ -140,6 +152,7 @@ class Committee:
     """The members of all rungs, their weights (J,), and the model that they add up to.
 
     ``logits`` is a column (b, k): g of left-out rows, conditional on the weights and calibrations.
+    ``calibration`` says that they are log-odds, or has the matrix form that made them so.
     """
 
     rungs: list[Rung]
@@ -148,6 +161,7 @@ class Committee:
     intercept: Array
     logits: Sequence[Any]
     status: Status
+    calibration: Slope = LOG_ODDS
 
     @property
     def effective_members(self) -> float:

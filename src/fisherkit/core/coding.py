@@ -59,9 +59,11 @@ def ahead(values: Array, winner: Array, rows: Array) -> Array:
 class Rule:
     """From scores to decisions.
 
-    ``kind`` is "binary" (f - t), "ovr" (indicator scores as they are) or "lda" (the penalised-LDA
-    rule on the indicator scores, which needs a free bias). ``balanced`` treats classes as equally
-    likely: t is the mean label, indicator scores lose the class shares, LDA has equal priors.
+    ``kind`` is "binary" (f - t), "ovr" (indicator scores as they are), "lda" (the penalised-LDA
+    rule on the indicator scores, which needs a free bias) or "softmax" (logits that are fitted to
+    left-out scores: no function of counts and scatter, see `fisherkit.tuning.softmax`).
+    ``balanced`` treats classes as equally likely: t is the mean label, indicator scores lose the
+    class shares, LDA has equal priors, and classes count alike in the fit of the logits.
     """
 
     kind: str
@@ -70,7 +72,12 @@ class Rule:
     @property
     def fixed(self) -> bool:
         """Whether decisions are the scores as they are, whatever the rows trained on."""
-        return self.kind != "lda" and not self.balanced
+        return self.kind in ("binary", "ovr") and not self.balanced
+
+    @property
+    def of_scores(self) -> Rule:
+        """The rule on scores alone, without what is fitted to left-out ones."""
+        return Rule("ovr", self.balanced) if self.kind == "softmax" else self
 
     def affine(self, counts: Array, scatter: Array | None) -> tuple[Array | None, Array]:
         """Matrix (..., c, c) (``None`` for the identity) and offset (..., k) of the rule.

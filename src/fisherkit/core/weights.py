@@ -92,6 +92,12 @@ class Weights:
         cost = arrays.namespace(self.cost).take(self.cost, rows, axis=0)
         return Weights(arrays.like(copies, self.frequency), cost)
 
+    def of_classes(self, indicator: Array) -> Weights:
+        """The weights of each class of rows with this membership (n, c): all copies, their cost."""
+        copies, mass = self.frequency @ indicator, self.v @ indicator
+        xp = arrays.namespace(copies)
+        return Weights(copies, mass / xp.where(copies > 0, copies, xp.ones_like(copies)))
+
     def mean(self, Y: Array) -> Array:
         """Weighted column means of Y (n, k)."""
         return arrays.namespace(Y).sum(self.v[:, None] * Y, axis=0) / self.mass

@@ -109,7 +109,7 @@ def check(model: BaseEstimator) -> None:
                 f"got {name}={getattr(model, name)!r}."
             )
     smooth = [name for name, loss in CRITERIA.items() if loss.smooth]
-    if model.criterion not in smooth:
+    if model.criterion not in ("auto", *smooth):
         raise ValueError(
             f"ard=True needs a criterion with a gradient, one of {', '.join(map(repr, smooth))}; "
             f"got criterion={model.criterion!r}."

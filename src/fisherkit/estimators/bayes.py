@@ -119,7 +119,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         Error rate at equal class sizes that the noise model expects, Phi(-sqrt(beta)). It cannot
         rank models: where classes overlap, the nugget takes up what varies and beta depends on
         the class sizes alone. Estimate the error from `loo_decision_` or held-out data instead.
-    calibration_ : Slope
+    calibration_ : Slope or Softmax
         As in `KernelFisherClassifier`; not used with ``probability="noise_model"``.
     loo_decision_ : (n,) or (n, n_classes)
         Decision for each training row by the model fitted without it, hyper-parameters (and
@@ -148,7 +148,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
 
     The decision is that of the regression on class codes with the same direction, not the side of
     the midpoint between the centres: with unequal classes it has the lower error. Three classes or
-    more use the penalised-LDA rule, as `KernelFisherClassifier`.
+    more use the softmax rule of `KernelFisherClassifier`.
 
     Features are not scaled: put a scaler in front (with ``ard`` each has its own scale anyway).
     Without inducing points the fitted model holds an n x n matrix, for `latent`.
@@ -428,7 +428,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
             intercept=ridge.intercept,
             flat=flat,
         )
-        rule = coding.Rule("binary" if flat else "lda", balanced=False)
+        rule = coding.Rule("binary" if flat else "softmax", balanced=False)
         copies = weights.frequency @ indicator
         classes = Weights(copies, arrays.namespace(copies).ones_like(copies))
         (decisions,) = self._decide(LocalParts([ridge]), rule, classes, ridge.scatter)

@@ -19,7 +19,7 @@ from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.interfaces import ClassWeight, Container, KernelName, MemoryLimit, Seed
 from fisherkit.rows import RowSource, require_finite_model
 from fisherkit.stored import stored
-from fisherkit.tuning import GRID, LOG_ODDS, mention, probabilities
+from fisherkit.tuning import GRID, mention, probabilities
 
 _CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
@@ -102,10 +102,12 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         ``decision_function(x)`` is the sum of ``k(x, centres) @ dual_coef.T``, plus this.
     loo_proba_ : (n, n_classes)
         Probabilities of each training row from the members fitted without it (a Dask array after a
-        fit to a Dask collection). Conditional on the
-        weights and calibrations, which have seen the row; the log-loss on new rows is higher.
-    calibration_ : Slope
-        One: decisions are log-odds.
+        fit to a Dask collection). Conditional on the weights and calibrations (with W and c), which
+        have seen the row; the log-loss on new rows is higher.
+    calibration_ : Slope or Softmax
+        One: decisions are log-odds. From three classes on it has the ``matrix`` W and the
+        ``shift`` c that act on the members' average, the ``ridge`` chosen for them, and the
+        cross-fitted ``log_loss`` and ``error`` of training rows that had no part in W and c.
     status_ : Status
         Its value is a sentence.
 
@@ -121,7 +123,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         \omega_j \propto \pi_j \exp(-n N_j / 2) , \qquad
         g(x) = \sum_j \omega_j [a_j (f_j(x) - \bar y) + b_j] ,
 
-    and p = sigmoid(g), or softmax(g); the prior pi_j is uniform within each kernel family. "stack"
+    and p = sigmoid(g), or softmax(g W + c) with the W and c of `KernelFisherClassifier`, fitted to
+    g of the left-out rows; the prior pi_j is uniform within each kernel family. "stack"
     minimises the cross-entropy of ``b_0 + sum_j v_j u_ij`` plus ``0.05 |v - omega|^2`` over v >= 0
     and b_0, on the 120 members of largest omega.
 
@@ -231,7 +234,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.effective_members_ = committee.effective_members
         self.status_ = committee.status
         mention(self, committee.status, {Status.CLASS_PRIOR})
-        self.calibration_ = LOG_ODDS
+        self.calibration_ = committee.calibration
         self._dual_coef, self.basis_indices_ = {}, {}
         for part in committee.parts:
             require_finite_model(part.coef, intercept)

@@ -188,8 +188,11 @@ class ExpansionMixin(ClassifierMixin):
         used = np.flatnonzero(np.any(family.coef[member] != 0, axis=1))
         centres = candidates[family.terms[used]]
         order = np.argsort(sample.rows[centres])
-        coef = family.coef[member][used][order]
-        require_finite_model(coef, family.intercept[member])
+        # Logits are affine in what the learner decides by: their value at 0, and what is beside it.
+        zero = crossfit.logits(choice.slope, np.zeros_like(family.intercept[member]))
+        coef = crossfit.logits(choice.slope, family.coef[member][used][order]) - zero
+        intercept = crossfit.logits(choice.slope, family.intercept[member])
+        require_finite_model(coef, intercept)
         flat = len(classes) == 2
         self.classes_ = classes
         self.gamma_ = choice.gamma
@@ -203,7 +206,7 @@ class ExpansionMixin(ClassifierMixin):
             centres=None if precomputed else sample.gram.X[centres[order]],
             columns=self.basis_indices_ if precomputed else None,
             coef=coef,
-            intercept=family.intercept[member],
+            intercept=intercept,
             flat=flat,
         )
         self.cv_decision_ = choice.decisions[:, 0] if flat else choice.decisions
@@ -269,12 +272,15 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     path_ : ndarray with fields gamma, rho, n_terms, cv_error, cv_se
         Every model compared; ``n_terms`` is the mean over the folds.
     cv_error_ : float
-        Cross-validated error of the choice: optimistic, as the smallest of many.
+        Cross-validated error of the choice: optimistic, as the smallest of many. From three classes
+        on it is that before the softmax, whose own is ``calibration_.error``.
     cv_decision_ : (n,) or (n, n_classes)
         Decision of the choice for each training row by the folds without it (their mean if there
         are several); NaN for rows that no fold tests, or of weight 0.
-    calibration_ : Slope
-        As in `KernelFisherClassifier`, from `cv_decision_`.
+    calibration_ : Slope or Softmax
+        As in `KernelFisherClassifier`, from the decisions of the folds. A `Softmax` is fitted to
+        the discriminants that compare models, less the mean of their row, and makes `cv_decision_`
+        and decisions of them.
 
     Notes
     -----
@@ -286,8 +292,9 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         J(A, b) = \frac{1}{2} \sum_i v_i \Bigl| Y_i - b - \sum_j k(x_i, z_j) A_j \Bigr|^2
         + \rho\, m \sum_j |A_j|^q , \qquad m = \sum_i v_i .
 
-    Two classes are decided at the midpoint of the codes +-1 (``threshold="prior"``), more by
-    linear discriminant analysis of the scores.
+    Two classes are decided at the midpoint of the codes +-1 (``threshold="prior"``). With more,
+    linear discriminant analysis of the scores compares models, and held-out discriminants of the
+    choice become logits by the softmax rule of `KernelFisherClassifier`.
 
     *Cost.* For each width and fold O(n L^2) for the Gram matrix of the columns (beyond 1,024
     candidates only of those that some model uses), then O(s^3 + s L k) for each step on s terms;

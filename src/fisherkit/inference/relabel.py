@@ -79,7 +79,7 @@ class Relabelled:
         scores = xp.take(scores, fold.tested, axis=0)
         if rule is None:
             return scores
-        left = self._counts_without(G)
+        left = self.require_classes(G)
         if rule.fixed:
             return scores
         decided = [
@@ -97,7 +97,7 @@ class Relabelled:
         tested = xp.take(fold.removed, fold.tested, axis=0)
         return METRICS[metric](xp.take(truth, tested, axis=0), self.fold_decisions(fold, rule))
 
-    def _counts_without(self, group: Array) -> Array:
+    def require_classes(self, group: Array) -> Array:
         """Class counts (c, p) of the rows that remain; raises where a class is gone."""
         xp = arrays.namespace(self.Y)
         v = self.ridge.weights.v[:, None, None]
@@ -193,6 +193,12 @@ METRICS: dict[str, Callable[[Array, Array], np.ndarray]] = {
     "r2": r2,
 }
 PAIRS = "leave_pair_out_auc"
+
+
+def score(metric: str, truth: Array, rows: Array, decisions: Array) -> float:
+    """The metric of decisions (b, k) on some rows of one labelling; ``truth`` is of all rows."""
+    seen = arrays.namespace(truth).take(truth, rows, axis=0)
+    return float(METRICS[metric](seen, decisions[:, :, None])[0])
 
 
 def held_out_scores(

@@ -3,6 +3,7 @@
 from fisherkit.inspection.auditing import audit, doubts, harms, refit
 from fisherkit.inspection.labels import TaskLabels, metric_name, missing
 from fisherkit.inspection.left_out import (
+    cross_fitted,
     how_left_out,
     in_blocks,
     left_out_coordinates,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from fisherkit.core import Array, Residuals, Ridge, Rule, arrays, mu_floor
+from fisherkit.core import Residuals, Ridge, Rule, Weights, arrays, mu_floor
 from fisherkit.estimators import (
     BayesianFisherClassifier,
     ExpansionMixin,
@@ -21,7 +21,7 @@ from fisherkit.estimators import (
     KernelFisherClassifier,
     inside,
 )
-from fisherkit.tuning import Selection, fit_slope, loo_decisions, mu_grid
+from fisherkit.tuning import Selection, Softmax, decide_rows, mu_grid
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,14 @@ def left_out_logits(model: ClassifierMixin) -> np.ndarray:
     return slope.value * decisions.reshape(len(decisions), -1)
 
 
+def cross_fitted(model: ClassifierMixin) -> Softmax | None:
+    """The softmax of a model, if its cross-fitted figures are means over rows that count alike."""
+    found = model.calibration_
+    alike = getattr(model, "threshold", "prior") == "prior"
+    alike = alike and getattr(model, "class_weight", None) is None
+    return found if isinstance(found, Softmax) and alike and found.rows > 0 else None
+
+
 def in_blocks(model: KernelFisherClassifier) -> bool:
     """Whether the rows of the fit were read in blocks, so that the model keeps none of them."""
     return inside(model).training is None
@@ -85,12 +93,14 @@ def left_out_path(model: KernelFisherClassifier) -> LeftOutPath:
         unit = path.canonical.unit
         mus = np.union1d(mu_grid(unit, mu_floor(unit, path.canonical.weights)), mus)
     chosen = int(np.argmin(np.abs(np.log(mus / model.regularization_))))
-    indicator, logits = task.indicator, []
+    rule, of_matrix, logits = task.rule, ridge_of(model), []
     for number, mu in enumerate(mus):
         if number == chosen:
             logits.append(left_out_logits(model)[task.kept])
             continue
-        logits.append(calibrated_logits(path.at(float(mu)), task.rule, indicator))
+        fit = path.at(float(mu))
+        classes = fit.weights.of_classes(task.indicator)
+        logits.append(calibrated_logits(fit, rule, classes, of_matrix))
     ridge = path.at(model.regularization_)
     return LeftOutPath(
         mu=mus,
@@ -118,9 +128,16 @@ def left_out_coordinates(model: BayesianFisherClassifier) -> np.ndarray:
 
 
 def calibrated_logits(
-    fit: Residuals, rule: Rule, indicator: Array, counts: Array | None = None
+    fit: Residuals, rule: Rule, classes: Weights, ridge: float | None
 ) -> np.ndarray:
-    """Leave-one-out decisions times the slope that they call for, (n, k)."""
-    decisions, known = loo_decisions(fit, rule, indicator, counts)
-    slope = fit_slope(decisions, known, indicator, fit.weights, balanced=rule.balanced)
-    return slope.value * arrays.to_numpy(decisions)
+    """Leave-one-out decisions times the slope that they call for, (n, k).
+
+    Those of a softmax are its logits, fitted to these rows with the ridge of the model.
+    """
+    decided, decisions = decide_rows(fit, rule, classes, ridge=ridge)
+    return decided.slope.value * arrays.to_numpy(decisions)
+
+
+def ridge_of(model: KernelFisherClassifier) -> float | None:
+    """The ridge of the matrix form of a model that has one."""
+    return model.calibration_.ridge if isinstance(model.calibration_, Softmax) else None

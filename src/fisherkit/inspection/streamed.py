@@ -7,7 +7,12 @@ from numpy.typing import ArrayLike
 
 from fisherkit.core import Array, Kernel, Residuals, Weights, arrays, membership
 from fisherkit.estimators import KernelFisherClassifier, inside, validation
-from fisherkit.inspection.left_out import LeftOutPath, calibrated_logits, left_out_logits
+from fisherkit.inspection.left_out import (
+    LeftOutPath,
+    calibrated_logits,
+    left_out_logits,
+    ridge_of,
+)
 from fisherkit.interfaces import Container
 from fisherkit.rows import Centres, Form, Kept, LocalRows, SecondPass, form_of_rows, read
 from fisherkit.tuning import mu_grid
@@ -38,7 +43,7 @@ def streamed_path(
     place = arrays.indices(rows, Y)
     w = weights.take(place)
     part = LocalRows(read(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
-    shown, expansion = arrays.take_rows(indicator, place), inside(model).expansion
+    expansion = inside(model).expansion
     ones = arrays.namespace(Y).ones_like(expansion.coef[:, 0])
     assert isinstance(expansion.kernel, Kernel)
     centres = Centres.of(expansion.kernel, expansion.centres, ones, model.penalty)
@@ -47,7 +52,7 @@ def streamed_path(
     mus = np.union1d(mu_grid(form.unit, relative * form.unit), [model.regularization_])
     chosen = int(np.flatnonzero(mus == model.regularization_)[0])
     swept = part.sweep(SecondPass(form, rule="", balanced=False, mus=tuple(mus), keep_from=0)).kept
-    counts = weights.v @ indicator
+    classes = weights.of_classes(indicator)
     squares = _squares(form, Y, weights)
     logits = []
     for number, mu in enumerate(mus):
@@ -57,7 +62,7 @@ def streamed_path(
             logits.append(left_out_logits(model)[rows])
             coordinates = inside(model).left_out_coordinates(fit)
             continue
-        logits.append(calibrated_logits(fit, rule, shown, counts))
+        logits.append(calibrated_logits(fit, rule, classes, ridge_of(model)))
     logits_at = np.stack(logits, axis=2)
     return LeftOutPath(mu=mus, chosen=chosen, logits=logits_at, coordinates=coordinates, ridge=None)
 

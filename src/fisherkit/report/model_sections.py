@@ -36,6 +36,7 @@ from fisherkit.training import (
     has_sets,
     method_named,
 )
+from fisherkit.tuning import Softmax
 
 KERNELS = {
     "rbf": "rbf (two rows count as alike when they are close)",
@@ -72,6 +73,9 @@ def _settings(method: Method, model: ClassifierMixin) -> list[Fact]:
         width = f"; width {1 / np.sqrt(2 * gamma):.4g}" if kernel == "rbf" else ""
         rows.append(("Kernel coefficient", f"gamma {gamma:.4g}{width}"))
     rows += method.facts(model)
+    if isinstance(model.calibration_, Softmax):
+        ridge = model.calibration_.ridge
+        rows.append(("Decision", f"softmax of all scores; ridge {ridge:g}, by cross-validation"))
     if not model.calibration_.decided:
         rows.append(("Probabilities", model.calibration_.status.value))
     return rows

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.metrics import log_loss, precision_recall_curve, roc_auc_score, roc_curve
 
 from fisherkit.core import winners
-from fisherkit.inspection import how_left_out
+from fisherkit.inspection import cross_fitted, how_left_out
 from fisherkit.report.blocks import MOST_CURVES, Block, Section, between, section, series_of, text
 from fisherkit.report.left_out_scores import thinned, wilson
 from fisherkit.terminal import percent
@@ -34,13 +34,20 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> Sectio
     cards: list[Block] = []
     if training.held_out is not None:
         cards.append(_held_out_card(training))
+    note, found = "each judged by a model that had not seen it.", cross_fitted(training.model[-1])
+    if found is not None:  # the logits of left-out rows have seen these rows
+        judged, wrong = found.rows, round(found.error * found.rows)
+        note = (
+            "each judged by a model that had not seen it, whose scores became probabilities as 5 "
+            f"folds without the row say. Log-loss {found.log_loss:.3f}."
+        )
     cards.append(
         {
             "label": f"{kind} error, after selection",
             "value": percent(wrong / judged),
             "range": between(wrong, judged),
-            "note": f"{wrong:,} of {judged:,} training rows, each judged by a model that had not "
-            f"seen it. {_after_selection(training, wrong / judged)}",
+            "note": f"{wrong:,} of {judged:,} training rows, {note} "
+            f"{_after_selection(training, wrong / judged)}",
         }
     )
     largest = int(np.argmax(np.bincount(index)))

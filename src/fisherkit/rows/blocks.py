@@ -39,6 +39,7 @@ from fisherkit.rows.planning import SAMPLE_SHARE, TALL, Plan
 from fisherkit.rows.sources import LocalRows, Rows, Sample, Seen, Survey, mention_spreads, read
 from fisherkit.rows.sums import Block, moment_numbers
 from fisherkit.tuning import (
+    CRITERIA,
     Criterion,
     HeldOut,
     LocalParts,
@@ -152,10 +153,13 @@ def fit_large(spec: Spec, plan: Plan, rows: Rows, named: Sample | None) -> Large
     chosen = named or drawn.pool.take(_centres(spec, plan, rows, kernel, drawn))
     frequency = arrays.like(chosen.frequency, rows.reference)
     centres = Centres.of(kernel, arrays.like(chosen.X, rows.reference), frequency, spec.penalty)
-    # The luckiest rows may be the centres, whose leverage is higher than usual.
-    pilot = drawn.sample.take(np.arange(min(m, drawn.sample.size // 2), drawn.sample.size))
-    log.info("%s", reason)
     assert isinstance(spec.criterion, str)
+    pilot, loss = drawn.sample, CRITERIA[spec.criterion].of_columns(rows.k)
+    every = bool(np.isclose(pilot.frequency.sum(), drawn.seen.weight, rtol=1e-12, atol=0.0))
+    if loss.by_row or not every:
+        # The luckiest rows may be the centres, whose leverage is higher than usual.
+        pilot = pilot.take(np.arange(min(m, pilot.size // 2), pilot.size))
+    log.info("%s", reason)
     fitted = fit_rows(
         rows,
         centres,
@@ -166,6 +170,7 @@ def fit_large(spec: Spec, plan: Plan, rows: Rows, named: Sample | None) -> Large
         mu=spec.mu,
         keep=rows.keep_bytes,
         reason=reason,
+        every=every,
     )
     return LargeFit(
         expansion=_expansion(kernel, centres.X, fitted.coef, fitted.intercept),

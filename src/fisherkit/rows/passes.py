@@ -9,6 +9,10 @@ residual, to rounding. A window that turns out to miss the optimum costs one mor
 the margin between three and more classes are not analytic: the last steps then sweep for exact
 derivatives, one pass each.
 
+A loss whose calibration needs all rows at once, the log-loss of three and more classes, has no sums
+over blocks. It is priced on the rows that were drawn, left out exactly of the form of all rows: on
+every row where that many were drawn, on a random sample of them otherwise.
+
 A flat criterion is a hard question to a few pilot rows, but the mean squared residual of all rows
 is known from pass 1. For ``press`` only what leverage adds to it is asked of them.
 """
@@ -55,6 +59,7 @@ _OCTAVE = math.log(2)
 _CLOSE = 0.2  # half-width of the window of a second look
 _BLUR = 1e-8  # of log mu: beyond it, the optimum is looked at again
 _DOUBT = 5e-9  # relative error beyond which the moments are taken again
+_AT_ONCE = 1 << 22  # residuals of a sample at several mus
 _NEIGHBOURS = 2  # grid points to either side that are kept where there is no derivative
 
 
@@ -92,7 +97,7 @@ class SecondPass:
 
     @property
     def loss(self) -> Loss:
-        return CRITERIA[self.rule]
+        return CRITERIA[self.rule].of_columns(self.form.xi.shape[1])
 
     def begin(self) -> Tally:
         return Tally(np.zeros(len(self.mus)), 0.0, [])
@@ -239,6 +244,58 @@ class _Pilot(_Priced):
         middle = vertex(t[j - 1 : j + 2], search.values[j - 1 : j + 2], 1)
         lower, upper = max(middle - half, t[0]), min(middle + half, t[-1])
         return lower, upper
+
+
+@dataclass
+class _Sampled(_Priced):
+    """The prices of some rows together; for `MuSearch`, in place of sums over all rows.
+
+    ``weight`` (n,) is how much each of them counts.
+    """
+
+    blocks: list[tuple[Array, Block]]
+    held_out: HeldOut
+
+    @classmethod
+    def of(cls, step: SecondPass, floor: float, some: Block, *, every: bool) -> _Sampled:
+        """``every`` says that these are all rows; otherwise they were drawn by weight."""
+        xp, form, n = arrays.namespace(some.Y), step.form, some.Y.shape[0]
+        if not every:
+            some = some.rows(slice(0, min(n, _PILOT_ROWS)))
+        weight = some.weights.v if every else xp.ones_like(some.weights.v)
+        blocks = []
+        for part in arrays.row_blocks(some.Y.shape[0], form.rank):
+            block = some.rows(part)
+            blocks.append((form.coordinates(block.X), block))
+        return cls(step, floor, blocks, step.criterion(some, weight).held_out)
+
+    @property
+    def smooth(self) -> bool:
+        return self.step.loss.smooth
+
+    def values(self, mus: Sequence[float]) -> np.ndarray:
+        """A few mus at a time: their residuals are in memory together."""
+        n, k = self.held_out.Y.shape
+        groups = arrays.row_blocks(len(mus), n * k, _AT_ONCE)
+        return np.concatenate([self._values(mus[group]) for group in groups])
+
+    def _values(self, mus: Sequence[float]) -> np.ndarray:
+        parts = []
+        for q, block in self.blocks:
+            e, B = self.form.residuals(q + 0.0, block, mus)
+            parts.append(left_out(e, B, block.weights))
+        R = arrays.namespace(parts[0]).concat(parts, axis=0)
+        return self.step.loss.values(R, self.held_out)
+
+    def derivatives(self, log_mu: float) -> tuple[float, float, float]:
+        parts = [
+            self.form.left_out_derivatives(q + 0.0, block, math.exp(log_mu))
+            for q, block in self.blocks
+        ]
+        xp = arrays.namespace(parts[0][0])
+        R, R1, R2 = (xp.concat(list(pieces), axis=0) for pieces in zip(*parts, strict=True))
+        value, first, second = self.step.loss.derivatives(R, R1, R2, self.held_out).tolist()
+        return value, first, second
 
 
 @dataclass
@@ -410,15 +467,19 @@ def fit_rows(
     mu: float | None,
     keep: float,
     reason: str,
+    every: bool = False,
 ) -> Fitted:
     """Two passes over the rows and the mu that the criterion ``rule`` prefers (unless given).
 
-    ``pilot`` are some rows at random; residuals are kept if they take no more than ``keep`` bytes.
+    ``pilot`` are some rows at random, or ``every`` one; residuals are kept if they take no more
+    than ``keep`` bytes.
     Cost: 3 n m^2 flops and 2 n m kernel values; twice that where moments are `refined`.
     """
     form, relative = form_of_rows(rows, centres, pilot, bias)
     log.info("pass 1: %d rows, %d centres, rank %d", form.rows, centres.size, form.rank)
     step, floor = SecondPass(form, rule, balanced, (), 0), relative * form.unit
+    if not step.loss.by_row:
+        return _fit_sampled(rows, centres, step, floor, pilot, mu, reason, every=every)
     prices, guess = _Prices(step, floor, rows, keep), _Guess.of(step, floor, pilot, mu)
     trusted = form.doubt(guess.mu) <= _DOUBT
     if trusted:
@@ -443,16 +504,51 @@ def fit_rows(
         log.info("pass 2 again: the criterion is too flat to be interpolated in a wide window")
         prices.look_at(prices.around(math.log(chosen), _CLOSE), np.empty(0))
         chosen, value, status = MuSearch(prices, given=mu).refine()
-    gamma = centres.kernel.gamma
+    selection = _selection(step, centres, prices.known, (chosen, value), status, reason)
+    return Fitted(form, selection, *form.coefficients(chosen), prices.kept(chosen))
+
+
+def _fit_sampled(
+    rows: Rows,
+    centres: Centres,
+    step: SecondPass,
+    floor: float,
+    some: Block,
+    mu: float | None,
+    reason: str,
+    *,
+    every: bool,
+) -> Fitted:
+    """The mu that a loss of all rows together prefers on some of them."""
+    search = MuSearch(_Sampled.of(step, floor, some, every=every), given=mu)
+    if step.form.doubt(search.best_mu) > _DOUBT:
+        log.info("pass 1 again: about mu=%.1e, it is rounding", search.best_mu)
+        step = replace(step, form=refined(rows, step.form, least=min(floor, search.best_mu)))
+        search = MuSearch(_Sampled.of(step, floor, some, every=every), given=mu)
+    chosen, value, status = search.refine()
+    known = dict(zip(search.mus.tolist(), search.values.tolist(), strict=True))
+    selection = _selection(step, centres, known, (chosen, value), status, reason)
+    return Fitted(step.form, selection, *step.form.coefficients(chosen), None)
+
+
+def _selection(
+    step: SecondPass,
+    centres: Centres,
+    known: dict[float, float],
+    chosen: tuple[float, float],
+    status: Status,
+    reason: str,
+) -> Selection:
+    """The record of a search: prices by mu, and what was chosen at which price."""
+    form, gamma = step.form, centres.kernel.gamma
+    mu, value = chosen
     width = np.nan if gamma is None else gamma
-    priced = (*sorted(prices.known.items()), (chosen, value))
-    path = [(form.rows, width, *price) for price in priced]
-    selection = Selection(
-        *(rule, value, chosen, gamma, status, form.rank, "streamed", 0.0, form.unit),
+    path = [(form.rows, width, *price) for price in (*sorted(known.items()), chosen)]
+    return Selection(
+        *(step.rule, value, mu, gamma, status, form.rank, "streamed", 0.0, form.unit),
         path=np.array(path, dtype=PATH_DTYPE),
         reason=reason,
     )
-    return Fitted(form, selection, *form.coefficients(chosen), prices.kept(chosen))
 
 
 def form_of_rows(rows: Rows, centres: Centres, sample: Block, bias: Bias) -> tuple[Form, float]:

@@ -30,7 +30,7 @@ from fisherkit.core import (
     require_squares,
     winners,
 )
-from fisherkit.tuning import Slope, fit_slope, log
+from fisherkit.tuning import Slope, Softmax, fit_decisions, fit_slope, log
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,8 @@ class Choice:
     ``member`` is ``None`` where the learner stops by itself. ``path`` has a row for every model
     compared, with the fields of `PATH_DTYPE` (``rho`` is NaN for a learner without one; ``stopped``
     marks the models at which the folds' learners stopped); ``chosen`` is the row of the choice.
-    ``decisions`` (rows of the data, k) are those of the choice by folds without the row.
+    ``decisions`` (rows of the data, k) are those of the choice by folds without the row. Three and
+    more classes have a `Softmax` as their ``slope``: logits of decisions, which `logits` gives.
     """
 
     gamma: float | None
@@ -294,6 +295,13 @@ class Choice:
     chosen: int
     slope: Slope
     decisions: np.ndarray = field(repr=False)
+
+
+def logits(slope: Slope, decisions: np.ndarray) -> np.ndarray:
+    """What users see as decisions of three and more classes, from those of a learner (..., k)."""
+    if not isinstance(slope, Softmax):
+        return decisions
+    return slope(decisions - decisions.mean(axis=-1, keepdims=True))
 
 
 def choose(
@@ -352,15 +360,19 @@ def choose(
         kept, _ = hold_out(sample, learner, gammas[i])
     decisions = kept.own if member is None else kept.decisions[member]
     assert decisions is not None
-    slope = fit_slope(
-        decisions,
-        kept.known,
-        sample.labels.indicator[kept.rows],
-        kept.weights(sample.labels),
-        balanced=balanced,
-    )
-    rows = _by_row(sample, kept, decisions)
+    slope = _calibrated(sample, kept, decisions, balanced=balanced)
+    rows = _by_row(sample, kept, logits(slope, decisions))
     return Choice(gammas[i], learners[i], member, table, chosen, slope, rows)
+
+
+def _calibrated(sample: Sample, held: HeldOut, decisions: np.ndarray, *, balanced: bool) -> Slope:
+    """From held-out decisions (t, k) to probabilities; rows of classes unknown to their fold have
+    no part in it."""
+    indicator, weights = sample.labels.indicator[held.rows], held.weights(sample.labels)
+    if decisions.shape[1] == 1:
+        return fit_slope(decisions, held.known, indicator, weights, balanced=balanced)
+    weights = Weights(np.where(held.known, weights.frequency, 0.0), weights.cost)
+    return fit_decisions(decisions, indicator, weights, balanced=balanced)
 
 
 def _by_row(sample: Sample, held: HeldOut, decisions: np.ndarray) -> np.ndarray:

@@ -10,7 +10,14 @@ from fisherkit.tuning.calibrate import (
 )
 from fisherkit.tuning.climb import Climb, Ending, Objective, maximise, promising
 from fisherkit.tuning.criteria import CRITERIA, Criterion, HeldOut, Loss, Problem
-from fisherkit.tuning.decision import Decided, Decision, decide, left_out_scores
+from fisherkit.tuning.decision import (
+    Decided,
+    Decision,
+    decide,
+    decide_rows,
+    fit_decisions,
+    left_out_scores,
+)
 from fisherkit.tuning.likelihood import (
     DAMPING,
     MAX_STEPS,
@@ -46,6 +53,7 @@ from fisherkit.tuning.select import (
     newton,
     vertex,
 )
+from fisherkit.tuning.softmax import Softmax, fit_pooled
 
 __all__ = [
     "AT_BOUNDS",
@@ -73,11 +81,15 @@ __all__ = [
     "Problem",
     "Selection",
     "Slope",
+    "Softmax",
     "Status",
     "Tuned",
     "accurate_path",
     "add_up",
     "decide",
+    "decide_rows",
+    "fit_decisions",
+    "fit_pooled",
     "fit_scalar",
     "fit_slope",
     "greedy_centres",

@@ -6,6 +6,9 @@ class minus the best other score for more. With the derivatives u', u'' of u in 
 
     Q = mean l(u),   Q' = mean l'(u) u',   Q'' = mean l''(u) u'^2 + l'(u) u''.
 
+The log-loss of three and more classes is that of probabilities, whose calibration is fitted anew to
+all held-out rows at each mu (`CalibratedLogLoss`).
+
 A new loss is a class and its line in `CRITERIA`.
 """
 
@@ -21,6 +24,19 @@ import numpy as np
 
 from fisherkit.core import Array, Design, Fold, RidgePath, Weights, arrays
 from fisherkit.stored import stored
+from fisherkit.tuning.likelihood import (
+    DAMPING,
+    Calibration,
+    Likelihood,
+    LocalParts,
+    balancing,
+    centred,
+    fit_scalar,
+    log_normaliser,
+    meaningful,
+    newton_system,
+    smoothed_targets,
+)
 
 _SHARPNESS = 4.0  # k of log_loss and the compression factor of smoothed_error
 
@@ -102,6 +118,21 @@ class HeldOut:
         weight = xp.take(weights.v, rows, axis=0)
         return cls(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels, balanced)
 
+    @cached_property
+    def likelihood(self) -> Likelihood:
+        """The cross-entropy of three and more classes on these rows."""
+        xp, weight = arrays.namespace(self.Y), self.weight
+        target = smoothed_targets(self.Y, Weights(weight, xp.ones_like(weight)))
+        return Likelihood(target, self.shares, float(xp.sum(weight)))
+
+    @property
+    def shares(self) -> Array:
+        """How much each row counts, classes alike if they are balanced; their sum is one."""
+        if self.balanced:
+            counts = self.weight @ self.Y
+            return self.weight * balancing(self.Y, counts, counts)
+        return self.weight / arrays.namespace(self.weight).sum(self.weight)
+
     def average(self, losses: Array) -> np.ndarray:
         """Weighted mean over rows, (rows, p) -> (p,) on the host."""
         total = arrays.namespace(losses).sum(self.weight)
@@ -139,11 +170,19 @@ class Loss:
         Whether l is a function of margins, which have kinks from three classes on.
     squared : bool
         Whether it is the square, of which moments know more than of others.
+    by_row : bool
+        Whether the loss of a row depends on its own residuals alone, so that parts of the rows
+        have sums.
     """
 
     smooth: ClassVar[bool] = True
     of_margins: ClassVar[bool] = False
     squared: ClassVar[bool] = False
+    by_row: ClassVar[bool] = True
+
+    def of_columns(self, k: int) -> Loss:
+        """The loss of targets with so many columns: one for two classes, or one for each."""
+        return self
 
     def value(self, u: Array) -> Array:
         raise NotImplementedError
@@ -212,7 +251,10 @@ class Press(Loss):
 
 
 class LogLoss(MarginLoss):
-    """log(1 + exp(-4 m))."""
+    """log(1 + exp(-4 m)) of two classes; the `CalibratedLogLoss` of more."""
+
+    def of_columns(self, k: int) -> Loss:
+        return self if k == 1 else CalibratedLogLoss()
 
     def value(self, u: Array) -> Array:
         return -log_sigmoid(_SHARPNESS * u)
@@ -223,6 +265,105 @@ class LogLoss(MarginLoss):
     def curvature(self, u: Array) -> Array:
         p = _sigmoid(-_SHARPNESS * u)
         return _SHARPNESS**2 * p * (1 - p)
+
+
+class CalibratedLogLoss(Loss):
+    """The least cross-entropy of softmax(a z + b) over a > 0 and b, for indicator scores.
+
+    With Z the `centred` held-out scores and s their root mean square, z = Z / s. The calibration
+    (a, b) is that of `fit_scalar` and minimises the mean of l_i = -sum_c t_ic log p_ic, t smoothed
+    labels, p = softmax(u), u = a z + b: to first order it stays where it is (envelope theorem), so
+    that with q = a (p - t) and means over rows
+
+        dQ/dZ = (q - z mean(q.z)) / s,      Q'' = mean(u'.J u' + q.z'') - h' H^-1 h,   u' = a z'
+
+    where J = diag p - p p', H is the Hessian in (a, b) and h = (mean(z.J u' + (p - t).z'),
+    mean(J u')). At a bound a stays, and mean(q.z) does not vanish.
+    """
+
+    by_row = False
+
+    def values(self, R: Array, held_out: HeldOut) -> np.ndarray:
+        Z = _scores(R, held_out)
+        loss = _calibrate(Z, held_out).loss
+        return np.asarray(arrays.to_numpy(loss), dtype=np.float64)
+
+    def slopes(self, R: Array, held_out: HeldOut) -> tuple[Array, Array]:
+        xp = arrays.namespace(R)
+        Z, share = _scores(R[:, :, None], held_out)[:, :, 0], held_out.shares
+        z, s = _scaled(Z, share)
+        a, b, _ = _parameters(_calibrate(z[:, :, None], held_out))
+        losses, P = _losses(a * z + b, held_out.likelihood.target)
+        q = a * (P - held_out.likelihood.target)
+        slope = (z * (share @ xp.sum(q * z, axis=1)) - q) / s
+        slope = slope - xp.sum(held_out.mean * slope, axis=1, keepdims=True)  # by `centred`
+        # The criterion weighs rows as they are, whatever classes count.
+        ratio = share * xp.sum(held_out.weight) / held_out.weight
+        return ratio * losses, arrays.cast(ratio[:, None] * slope, R.dtype)
+
+    def derivatives(self, R: Array, R1: Array, R2: Array, held_out: HeldOut) -> np.ndarray:
+        xp, share = arrays.namespace(R), held_out.shares
+        target = held_out.likelihood.target
+        Z = _scores(R[:, :, None], held_out)[:, :, 0]
+        Z1, Z2 = (-centred(part, held_out.mean) for part in (R1, R2))
+        z, s = _scaled(Z, share)
+        found = _calibrate(z[:, :, None], held_out)
+        a, b, bounded = _parameters(found)
+
+        def mean(values: Array) -> float:
+            return float(share @ xp.sum(values, axis=1))
+
+        # z = Z / s with s^2 = mean Z^2: s' / s and s'' / s, then z' and z''.
+        s1 = mean(z * Z1) / s
+        s2 = (mean(Z1 * Z1) + mean(Z * Z2)) / s**2 - s1**2
+        z1 = Z1 / s - z * s1
+        z2 = Z2 / s - 2 * s1 * Z1 / s + z * (2 * s1**2 - s2)
+        losses, P = _losses(a * z + b, target)
+        u1 = a * z1
+        Ju = P * u1 - P * xp.sum(P * u1, axis=1, keepdims=True)
+        q = a * (P - target)
+        value = float(share @ losses)
+        second = mean(u1 * Ju) + mean(q * z2)
+        mixed = np.append(mean(z * Ju + (P - target) * z1), arrays.to_numpy(share @ Ju))
+        _, _, hessian = newton_system(held_out.likelihood, z[:, :, None], found)
+        H = np.asarray(arrays.to_numpy(hessian)[0], dtype=np.float64)
+        H = H + DAMPING * np.eye(len(H))
+        free = slice(1 if bounded else 0, None)
+        second -= float(mixed[free] @ np.linalg.solve(H[free, free], mixed[free]))
+        return np.array([value, mean(q * z1), second])
+
+    def negligible(self, held_out: HeldOut) -> float:
+        return 0.0
+
+
+def _scores(R: Array, held_out: HeldOut) -> Array:
+    """`centred` held-out scores (rows, k, p) in double precision; rounding is zero."""
+    mean = arrays.widen(held_out.mean)
+    scores = arrays.widen(held_out.Y)[:, :, None] - arrays.widen(R)
+    return meaningful(centred(scores, mean[:, :, None]))
+
+
+def _scaled(Z: Array, share: Array) -> tuple[Array, float]:
+    """Z (rows, k) with a mean square of one, and what it was divided by; Z = 0 stays."""
+    s = float(share @ arrays.namespace(Z).sum(Z * Z, axis=1)) ** 0.5 or 1.0
+    return Z / s, s
+
+
+def _calibrate(Z: Array, held_out: HeldOut) -> Calibration:
+    rows = held_out.likelihood
+    return fit_scalar(LocalParts([rows]), [Z], rows.prior)
+
+
+def _parameters(found: Calibration) -> tuple[float, Array, bool]:
+    """a, b (k,) and whether a is at a bound, of a single model."""
+    return float(found.slope[0]), found.offset[:, 0], bool(found.bounded[0])
+
+
+def _losses(logits: Array, target: Array) -> tuple[Array, Array]:
+    """Cross-entropy (rows,) of logits (rows, k), and their probabilities."""
+    xp = arrays.namespace(logits)
+    norm, P = log_normaliser(logits[:, :, None])
+    return norm[:, 0] - xp.sum(target * logits, axis=1), P[:, :, 0]
 
 
 class SmoothedError(MarginLoss):
@@ -297,7 +438,9 @@ class Criterion:
 
     @property
     def loss(self) -> Loss:
-        return CalledLoss(self.rule) if callable(self.rule) else CRITERIA[self.rule]
+        if callable(self.rule):
+            return CalledLoss(self.rule)
+        return CRITERIA[self.rule].of_columns(self.held_out.Y.shape[1])
 
     @property
     def name(self) -> str:

@@ -59,6 +59,17 @@ def smoothed_targets(indicator: Array, weights: Weights, copies: Array | None = 
     return (indicator * (own - 0.5) + 0.5) / (own + 0.5 * (c - 1))
 
 
+def balancing(indicator: Array, copies: Array, mass: Array) -> Array:
+    """What makes of the weights v of rows shares in which classes are equally frequent; (n,).
+
+    ``copies`` (c,) are the rows of each class and ``mass`` (c,) the sums of v, which differ by the
+    cost of the class: costs stay. A class without rows has no share.
+    """
+    xp = arrays.namespace(indicator)
+    each = xp.where(copies > 0, 1 / xp.where(copies > 0, copies, xp.ones_like(copies)), 0 * copies)
+    return indicator @ each / xp.sum(mass * each)
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Slopes a (q,), offsets b (k, q) and cross-entropies N (q,) of q members.
@@ -85,14 +96,26 @@ class Likelihood:
     total: float
 
     @classmethod
-    def of(cls, indicator: Array, weights: Weights, classes: Weights | None = None) -> Likelihood:
+    def of(
+        cls,
+        indicator: Array,
+        weights: Weights,
+        classes: Weights | None = None,
+        *,
+        balanced: bool = False,
+    ) -> Likelihood:
         """Rows that are part of a larger set come with the weights of its ``classes``: copies of
-        all rows of a class as the frequency, and their cost."""
+        all rows of a class as the frequency, and their cost. ``balanced`` has all classes count as
+        if they had as many rows."""
         copies = None if classes is None else classes.frequency
         target = smoothed_targets(indicator, weights, copies)
         target = target[:, 1:] if target.shape[1] == 2 else target
         everything = weights if classes is None else classes
-        return cls(target, weights.v / everything.mass, everything.total)
+        share = weights.v / everything.mass
+        if balanced:
+            classes = weights.of_classes(indicator) if classes is None else classes
+            share = weights.v * balancing(indicator, classes.frequency, classes.v)
+        return cls(target, share, everything.total)
 
     @property
     def prior(self) -> Array:
@@ -174,9 +197,40 @@ class LocalParts:
             yield terms(part, [column[position] for column in columns], *arguments)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Parts as a column of other things shows them: terms get the pieces of that column instead."""
+
+    parts: Parts
+    column: Sequence[Any]
+
+    def total(
+        self, terms: Callable[..., tuple[Array, ...]], columns: Sequence[Any], *arguments: Any
+    ) -> tuple[Array, ...]:
+        return self.parts.total(_shown, [self.column, *columns], terms, arguments)
+
+    def each(
+        self, terms: Callable[..., Array], columns: Sequence[Any], *arguments: Any
+    ) -> Sequence[Any]:
+        return self.parts.each(_shown, [self.column, *columns], terms, arguments)
+
+
+def _shown(part: Any, pieces: Sequence[Any], terms: Callable[..., Any], arguments: Any) -> Any:
+    return terms(pieces[0], pieces[1:], *arguments)
+
+
 def add_up(results: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
     """Sums of the arrays in tuples, entry by entry."""
     return reduce(lambda a, b: tuple(map(add, a, b)), results)
+
+
+def centred(scores: Array, mean: Array) -> Array:
+    """Indicator scores F (n, k, ...) less m 1'F, m the mean codes of the rows trained on.
+
+    What is taken off is the score that every label's being m would give: it betrays the label of
+    a left-out row, which m lacks. Scores with a free bias add up to one, and lose m.
+    """
+    return scores - mean * arrays.namespace(scores).sum(scores, axis=1, keepdims=True)
 
 
 def meaningful(Z: Array) -> Array:
@@ -221,6 +275,13 @@ def fit_scalar(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration
     return Calibration(a, theta[1:, :], value, _at(a, lower) | _at(a, upper))
 
 
+def newton_system(rows: Likelihood, Z: Array, found: Calibration) -> tuple[Array, Array, Array]:
+    """N (q,), its gradient (1 + k, q) and Hessian (q, 1 + k, 1 + k) at a calibration of scores."""
+    theta = arrays.namespace(Z).concat([found.slope[None, :], found.offset], axis=0)
+    *fixed, _ = _score_sums(rows, [Z])
+    return _derivatives(_logit_sums(rows, [Z], theta), theta, *fixed)
+
+
 def _score_sums(rows: Likelihood, pieces: Sequence[Array]) -> tuple[Array, ...]:
     """Means of the targets (k,), of targets times scores (q,) and of squared scores (q,)."""
     (Z,) = pieces
@@ -245,8 +306,15 @@ def _logit_sums(rows: Likelihood, pieces: Sequence[Array], theta: Array) -> tupl
     score = xp.sum(PZ, axis=1)
     aa = rows.mean(xp.sum(PZ * Z, axis=1) - score * score)
     ab = sums[2] - rows.mean(P * score[:, None, :])
-    bb = xp.stack([-rows.mean(P[:, c : c + 1, :] * P) for c in range(Z.shape[1])], axis=0)
-    return *sums, aa, ab, bb
+    return *sums, aa, ab, -_products(rows.share, P)
+
+
+def _products(share: Array, P: Array) -> Array:
+    """Means over rows of the products of any two columns of P (n, k, q); (k, k, q)."""
+    xp = arrays.namespace(P)
+    columns = xp.permute_dims(P, (2, 1, 0))  # (q, k, n)
+    products = xp.matmul(columns * share, xp.permute_dims(columns, (0, 2, 1)))
+    return xp.permute_dims(products, (1, 2, 0))
 
 
 def _derivatives(
