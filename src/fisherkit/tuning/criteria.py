@@ -340,7 +340,7 @@ def _scores(R: Array, held_out: HeldOut) -> Array:
     """`centred` held-out scores (rows, k, p) in double precision; rounding is zero."""
     mean = arrays.widen(held_out.mean)
     scores = arrays.widen(held_out.Y)[:, :, None] - arrays.widen(R)
-    return meaningful(centred(scores, mean[:, :, None]))
+    return meaningful(centred(scores, mean[:, :, None]), arrays.eps(R))
 
 
 def _scaled(Z: Array, share: Array) -> tuple[Array, float]:

@@ -190,7 +190,7 @@ class Level:
         if left_out is None:
             return None
         share = design.weights.v / design.weights.mass
-        losses, slopes = criterion.slopes(self.scale * arrays.widen(left_out))
+        losses, slopes = criterion.slopes(self.scale * left_out)
         value = float(share @ losses)
         if not math.isfinite(value) or (single and abs(value) < _NO_DIGITS * abs(self.baseline)):
             return None

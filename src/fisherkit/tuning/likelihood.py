@@ -233,10 +233,13 @@ def centred(scores: Array, mean: Array) -> Array:
     return scores - mean * arrays.namespace(scores).sum(scores, axis=1, keepdims=True)
 
 
-def meaningful(Z: Array) -> Array:
-    """Centred scores with those below rounding set to zero: a slope would fit their noise."""
+def meaningful(Z: Array, eps: float | None = None) -> Array:
+    """Centred scores with those below rounding set to zero: a slope would fit their noise.
+
+    ``eps`` is the unit roundoff of the fit, if that is not of the dtype of Z.
+    """
     xp = arrays.namespace(Z)
-    return xp.where(xp.abs(Z) > _ROUNDING * arrays.eps(Z), Z, xp.zeros_like(Z))
+    return xp.where(xp.abs(Z) > _ROUNDING * (eps or arrays.eps(Z)), Z, xp.zeros_like(Z))
 
 
 def fit_scalar(parts: Parts, scores: Sequence[Any], prior: Array) -> Calibration:
