@@ -357,7 +357,8 @@ def cholesky(M: Array) -> Array | None:
     NumPy: LAPACK in place, n^3/3 flops, the other triangle is left as it was.
     """
     if is_numpy(M):
-        factor, info = lapack.dpotrf(M.T, lower=1, overwrite_a=1, clean=0)
+        (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (M,))
+        factor, info = potrf(M.T, lower=1, overwrite_a=1, clean=0)
         return None if info else factor
     try:
         return namespace(M).linalg.cholesky(M)
@@ -382,7 +383,8 @@ def cholesky_log_det(factor: Array) -> float:
 def cholesky_solve(factor: Array, B: Array) -> Array:
     """M^-1 B from the factor of M; O(n^2 k)."""
     if is_numpy(factor):
-        return lapack.dpotrs(factor, B, lower=1)[0]
+        (potrs,) = scipy.linalg.get_lapack_funcs(("potrs",), (factor,))
+        return potrs(factor, B, lower=1)[0]
     return solve_lower(factor, solve_lower(factor, B), transposed=True)
 
 
@@ -441,6 +443,18 @@ def pivoted_cholesky(H: Array, tol: float) -> tuple[Array, np.ndarray]:
     F, piv, rank, _ = lapack.dpstrf(to_numpy(H).astype(np.float64), tol=tol, lower=1)
     factor = np.tril(F[:rank, :rank])
     return like(factor, H), piv[:rank] - 1
+
+
+def inverse_half(factor: Array) -> Array:
+    """H with H'H = M^-1 from the `cholesky` factor of M, consumed; n^3/3 flops."""
+    if is_numpy(factor):
+        (trtri,) = scipy.linalg.get_lapack_funcs(("trtri",), (factor,))
+        half = trtri(factor, lower=1, overwrite_c=1)[0]
+        for some in row_blocks(*half.shape):  # what is above the diagonal is of the matrix
+            half[: some.start, some] = 0.0
+            half[some, some] = np.tril(half[some, some])
+        return half
+    return lower_triangular_inverse(factor)
 
 
 def lower_triangular_inverse(L: Array) -> Array:

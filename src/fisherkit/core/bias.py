@@ -96,10 +96,24 @@ class Bias:
         self, G: Array, s: Array, mu: float, targets: Array
     ) -> tuple[Array, Array] | None:
         """The diagonal of A (n,), and A times whitened targets (n, k), as in `solve`."""
-        self.fold(G, s)
+        if self.variance:
+            self.fold(G, s)
         arrays.add_to_diagonal(G, mu)
-        solved = arrays.spd_solve(G, targets)
-        return None if solved is None else (solved[1], solved[0])
+        both = arrays.namespace(G).concat([targets, s[:, None]], axis=1)
+        solved = arrays.spd_solve(G, both)
+        if solved is None:
+            return None
+        alpha, _, share = self.eliminate(solved[0], s, targets)
+        a = solved[0][:, -1]
+        return solved[1] - share * a * a, alpha
+
+    def eliminate(self, both: Array, s: Array, targets: Array) -> tuple[Array, Array, float]:
+        """A times whitened targets (n, k), the bias (k,), and c such that A = M - c a a'.
+
+        ``both`` is M = (G~ + variance s s' + mu I)^-1 times the targets and, last, s: a = M s.
+        """
+        alpha = both[:, :-1]
+        return alpha, (self.variance * s) @ alpha, 0.0
 
 
 @stored("penalised bias")
@@ -185,20 +199,11 @@ class Free(Bias):
         rank_two_update(A, a, -0.5 * a / S)
         return A, A @ targets, bias
 
-    def leverages(
-        self, G: Array, s: Array, mu: float, targets: Array
-    ) -> tuple[Array, Array] | None:
-        arrays.add_to_diagonal(G, mu)
-        xp = arrays.namespace(G)
-        solved = arrays.spd_solve(G, xp.concat([targets, s[:, None]], axis=1))
-        if solved is None:
-            return None
-        both, diagonal = solved
+    def eliminate(self, both: Array, s: Array, targets: Array) -> tuple[Array, Array, float]:
+        """By elimination, as in `solve`."""
         alpha, a = both[:, :-1], both[:, -1]
-        S = float(s @ a)
-        if not S > 0:
-            return None
-        return diagonal - a * a / S, alpha - a[:, None] * ((s @ alpha) / S)
+        share = 1 / (float(s @ a) or math.inf)
+        return alpha - a[:, None] * (share * (s @ alpha)), share * (a @ targets), share
 
 
 FREE = Free()

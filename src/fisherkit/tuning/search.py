@@ -36,15 +36,18 @@ from fisherkit.core import (
     reference_width,
     require_positive,
     solve,
+    solve_refined,
     width_step,
 )
 from fisherkit.tuning import greedy
 from fisherkit.tuning.copies import Copies
 from fisherkit.tuning.criteria import Problem
-from fisherkit.tuning.levels import Levels, NotServed, Valley
+from fisherkit.tuning.levels import ALL_ROWS, Levels, NotServed, Valley
 from fisherkit.tuning.select import (
+    EXACT,
     GRID,
     PATH_DTYPE,
+    SINGLE,
     MuSearch,
     PathPrices,
     Priced,
@@ -301,11 +304,17 @@ def _by_cholesky(
 ) -> Tuned | None:
     """One Cholesky factorisation at this mu; ``None`` where rounding spoils it."""
     design, criterion = problem.design, problem.criterion
-    gram = design.gram if gamma is None else design.gram.with_gamma(gamma)
-    K = gram.full()
-    if not gram.kernel.known_positive:
-        require_positive(K + 0.0, design.weights, gram.rounding)
-    solved = solve(K, problem.Y, design.weights, bias=design.bias, penalty=design.penalty, mu=mu)
+    gram, solved, digits = design.gram, None, EXACT
+    gram = gram if gamma is None else gram.with_gamma(gamma)
+    if status is not Status.GIVEN and gram.n > ALL_ROWS:
+        log.info("one Cholesky factorisation of %d rows", gram.n)
+        solved, digits = solve_refined(gram, problem.Y, design.weights, design.bias, mu), SINGLE
+    if solved is None:
+        K, digits = gram.full(), EXACT
+        if not gram.kernel.known_positive:
+            require_positive(K + 0.0, design.weights, gram.rounding)
+        bias, penalty = design.bias, design.penalty
+        solved = solve(K, problem.Y, design.weights, bias=bias, penalty=penalty, mu=mu)
     if solved is None:
         return None
     ridge, unit = solved
@@ -322,6 +331,7 @@ def _by_cholesky(
         tolerance=0.0,
         unit=unit,
         path=np.empty(0, PATH_DTYPE),
+        leave_one_out=digits,
     )
     return _tuned(problem, ridge, np.arange(gram.n), priced, selection)
 

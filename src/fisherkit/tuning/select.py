@@ -77,6 +77,8 @@ def mention(model: object, ending: Enum, worrying: Collection[Enum]) -> None:
         log.warning("%s: %s", type(model).__name__, ending.value)
 
 
+EXACT = "exact, for every row"
+SINGLE = "exact, for every row, to the digits of single precision"
 PATH_DTYPE = np.dtype([("rows", int), ("gamma", float), ("mu", float), ("value", float)])
 
 
@@ -115,6 +117,8 @@ class Selection:
     reason : str
         What was chosen from the number of rows and the memory budget, and why; empty where the
         basis was asked for and memory holds the fit.
+    leave_one_out : str
+        Of which rows the left-out scores are known, and how well.
     """
 
     criterion: str
@@ -128,6 +132,7 @@ class Selection:
     unit: float
     path: np.ndarray = field(repr=False)
     reason: str = ""
+    leave_one_out: str = EXACT
 
 
 def mu_grid(unit: float, floor: float) -> np.ndarray:

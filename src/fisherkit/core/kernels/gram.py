@@ -101,6 +101,11 @@ class Gram:
         chosen = xp.take(self.X, rows, axis=0)
         return chosen if self.kernel.precomputed else self.kernel.block(chosen, self.X)
 
+    def block(self, rows: slice) -> Array:
+        """K[rows, :] of some rows in sequence, (b, n)."""
+        some = self.X[rows, :]
+        return some + 0.0 if self.kernel.precomputed else self.kernel.block(some, self.X)
+
     def _first(self) -> Array:
         return arrays.indices(self.distinct().first, self.X)
 
