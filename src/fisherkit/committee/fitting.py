@@ -35,6 +35,7 @@ from fisherkit.core import (
     arrays,
     feature_moments,
     membership,
+    race,
 )
 from fisherkit.rows import (
     Blend,
@@ -57,9 +58,13 @@ from fisherkit.tuning import (
     Softmax,
     add_up,
     fit_pooled,
+    log,
     probabilities,
 )
 
+_MANY, _SOME = 1500, 1000  # different rows from which some say which widths are worth a fit
+_LEAST = 1e-4  # of the weight of the best width on all rows
+_UNSURE = -4.0  # difference of log weights on some rows that may be luck
 _PART = 1 << 16  # numbers of a member's scores in the parts that a task sums over
 
 
@@ -82,7 +87,8 @@ def fit(rows: RowSource, asked: Asked) -> CommitteeFit:
     assert labels is not None
     if isinstance(rows, MemoryRows) and not rows.plan.streamed:
         parts: Parts = LocalParts([Likelihood.of(labels.indicator, rows.weights)])
-        found = assemble(_families(rows, asked), rows.Y, _pricing(asked, parts, labels))
+        families = _worth_a_fit(_families(rows, asked), rows, asked)
+        found = assemble(families, rows.Y, _pricing(asked, parts, labels))
         X, places = rows.X, rows.kept
     else:
         scores: DaskScores | LocalScores = (
@@ -95,6 +101,49 @@ def fit(rows: RowSource, asked: Asked) -> CommitteeFit:
     found = _in_matrix_form(found, parts)
     expansion = Blend(expand(found.parts, asked.kernels, X), found.intercept, rows.flat)
     return CommitteeFit(found, expansion, places, parts.each(_left_out, [found.logits]))
+
+
+def _worth_a_fit(
+    families: list[KernelFamily], rows: MemoryRows, asked: Asked
+) -> list[KernelFamily]:
+    """The families with the widths that may end up with weight, by what some of the rows say.
+
+    On fewer rows the weights are less unequal: what has next to none there has none on all. The
+    rows are different ones, drawn by their values, so that copies and order do not matter.
+    """
+    labels, design = rows.labels, families[0].design
+    assert labels is not None
+    distinct, index = design.gram.distinct(), arrays.to_numpy(labels.index)
+    first, group = distinct.split(index, labels.n_classes)
+    if not design.every_row or len(first) < _MANY:
+        return families
+    drawn = np.argsort(-race(distinct.key[distinct.group[first]], np.ones(len(first)), 0))
+    classes = index[first[drawn]]
+    alone = [int(np.argmax(classes == c)) for c in np.setdiff1d(classes, classes[:_SOME])]
+    drawn = np.append(drawn[:_SOME], drawn[alone])
+    copies = np.bincount(group, weights=arrays.to_numpy(labels.weights.frequency))[drawn]
+    part = labels.take(first[drawn], arrays.like(copies, rows.Y))
+    parts = LocalParts([Likelihood.of(part.indicator, part.weights)])
+    pricing = replace(_pricing(asked, parts, part), combine="average", min_weight=0.0)
+    some = [replace(f, design=_on(f.design, first[drawn], part.weights)) for f in families]
+    log.info("%d widths on %d rows, to see which are worth a fit", len(some), len(drawn))
+    mass: dict[tuple[int, float | None], float] = {}
+    for rung in assemble(some, part.codes, pricing).rungs:
+        mass[rung.family, rung.gamma] = float(np.logaddexp.reduce(rung.log_weight))
+    # The logarithms of weights grow with the number of rows; half of that is certain.
+    sure = max(1.0, 0.5 * len(first) / len(drawn))
+    least = max(mass.values()) + min(math.log(_LEAST) / sure, _UNSURE)
+    kept = [
+        replace(f, gammas=[gamma for gamma in f.gammas if mass[i, gamma] >= least])
+        for i, f in enumerate(families)
+    ]
+    log.info("%d of them are", sum(len(family.gammas) for family in kept))
+    return kept
+
+
+def _on(design: Design, rows: np.ndarray, weights: Weights) -> Design:
+    """The design on some of its rows, of other weights."""
+    return replace(design, gram=design.gram.taken(rows), weights=weights)
 
 
 def _in_matrix_form(found: Committee, parts: Parts) -> Committee:
@@ -156,6 +205,7 @@ def _families(rows: MemoryRows, asked: Asked) -> list[KernelFamily]:
                 seed=asked.seed,
             ),
             gammas,
+            len(gammas),
         )
         for name, kernel, gammas in zip(asked.names, asked.kernels, widths, strict=True)
     ]

@@ -91,6 +91,7 @@ class KernelFamily:
     name: str
     design: Design
     gammas: Sequence[float | None]
+    asked: int  # widths in all, of which those that cannot matter may be left out
 
 
 @dataclass(frozen=True)
@@ -392,7 +393,7 @@ def _price(
             gamma=gamma,
             unit=canonical.unit,
             mus=mus,
-            log_prior=log_prior(families, len(family.gammas), len(mus)),
+            log_prior=log_prior(families, family.asked, len(mus)),
             scores=[meaningful(centred[:, :, None] - path.held_out(list(mus)))],
             coefficients=path.coefficients,
             centres=decomposed.centres,
