@@ -219,10 +219,10 @@ def permutation_test_score(
     *Guarantee.* If the rows are exchangeable given no dependence of y on X (within groups, if
     given), P(p <= a) <= a for every a, for any n. It needs every step that sees the labels to be
     repeated on the permuted ones. With numbers for the hyper-parameters there is no such step.
-    With rules, ``reselect=True`` repeats the choice: mu and width are those that `fit` would choose
-    on the permuted labels, from one decomposition for each width, and the score is the
-    cross-validated one at that choice. It is optimistic as an estimate of performance, equally for
-    true and permuted labels. ``reselect=False`` keeps the choice made on the true labels, which
+    With rules, ``reselect=True`` repeats the choice for every labelling, the true one included: the
+    width among half octaves, from one decomposition for each, and mu to rounding; `fit` chooses
+    close by. The score is the cross-validated one at that choice. It is optimistic as an estimate
+    of performance, equally for true and permuted labels. ``reselect=False`` keeps the choice made on the true labels, which
     favours them: p-values are then too small.
 
     *Pooling.* With ``cv=None`` all scores are computed once over the left-out rows: a one-row fold

@@ -153,7 +153,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     W is a diagonal plus a matrix of rank 20. ``threshold="balanced"`` has all classes count alike
     in both. Decisions are u.
 
-    *Cost.* One decomposition for each kernel width: O(n^3) time and O(n^2) memory, or O(n r^2) and
+    *Cost.* Width and mu are found by Cholesky factorisations of some of the rows and a few of all,
+    O(n^3) time and O(n^2) memory. Otherwise one decomposition for each kernel width: O(n r^2) and
     O(n r) where the kernel matrix has a low rank r, or O(n m^2) and O(n m) on m centres; in blocks,
     two passes of O(n m^2) for the choice of mu and memory for O(m^2) and a block. Then O(n r k) for
     each mu. With numbers for mu and gamma, one Cholesky factorisation. The matrix form takes

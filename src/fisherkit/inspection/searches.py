@@ -12,29 +12,30 @@ from fisherkit.tuning import Selection
 
 @dataclass(frozen=True)
 class WidthCurve:
-    """The criterion at one kernel width.
+    """The criterion at one kernel width, on so many rows.
 
     ``gamma`` is NaN for kernels without a width; ``relative`` (p,) are the values of mu in units
     of tr(G)/n, ascending, and ``values`` (p,) what the criterion was at each of them.
     """
 
+    rows: int
     gamma: float
     relative: np.ndarray
     values: np.ndarray
 
 
 def width_curves(selection: Selection) -> list[WidthCurve]:
-    """One curve for each kernel width that the search has visited, widest first."""
-    path = selection.path
-    widths = np.unique(path["gamma"][np.isfinite(path["gamma"])])
-    curves = []
-    for gamma in widths if len(widths) else [np.nan]:
-        visited = path[np.isnan(path["gamma"]) if np.isnan(gamma) else path["gamma"] == gamma]
+    """One curve for each number of rows and width visited: few rows, and wide kernels, first."""
+    path, curves = selection.path, []
+    widths = np.nan_to_num(path["gamma"], nan=-1.0)
+    for rows, width in sorted(set(zip(path["rows"].tolist(), widths.tolist(), strict=True))):
+        visited = path[(widths == width) & (path["rows"] == rows)]
+        gamma = np.nan if width < 0 else width
         # A setting may have been assessed more than once: the last value is the most exact.
         last = dict(zip(visited["mu"].tolist(), visited["value"].tolist(), strict=True))
         mus = np.array(sorted(last))
         values = np.array([last[mu] for mu in mus.tolist()])
-        curves.append(WidthCurve(float(gamma), mus / selection.unit, values))
+        curves.append(WidthCurve(rows, gamma, mus / selection.unit, values))
     return curves
 
 

@@ -27,6 +27,9 @@ MARKERS = "os^DvP*X"  # classes differ in shape as well as in colour
 class RegularizationPathDisplay(Display):
     """The search behind a model: the criterion against mu, one curve for each kernel width.
 
+    Where the search began on fewer rows, what it saw there is drawn faintly; dots are single
+    settings.
+
     Parameters
     ----------
     selection : Selection
@@ -35,7 +38,7 @@ class RegularizationPathDisplay(Display):
     Attributes
     ----------
     lines_ : list of matplotlib Line2D
-        One for each kernel width, widest first.
+        One for each number of rows and kernel width, the widest first.
 
     Examples
     --------
@@ -70,12 +73,18 @@ class RegularizationPathDisplay(Display):
         selection = self.selection
         curves = width_curves(selection)
         colours, norm = plt.get_cmap("viridis"), None
-        if len(curves) > 1:
-            norm = LogNorm(curves[0].gamma, curves[-1].gamma)
+        widths = [curve.gamma for curve in curves]
+        if min(widths) < max(widths):
+            norm = LogNorm(min(widths), max(widths))
+        every = max(curve.rows for curve in curves)
         self.lines_: list[Line2D] = []
         for curve in curves:
             colour = colours(norm(curve.gamma) if norm is not None else 0.4)
-            self.lines_ += ax.plot(curve.relative, curve.values, color=colour, lw=1.4, alpha=0.9)
+            look = "." if len(curve.values) == 1 else "-"
+            alpha = 0.9 if curve.rows == every else 0.35
+            self.lines_ += ax.plot(
+                curve.relative, curve.values, look, color=colour, lw=1.4, ms=9, alpha=alpha
+            )
         chosen = f"chosen: {selection.value:.4g} at $\\mu$ = {selection.mu:.3g}"
         _mark(ax, selection.mu / selection.unit, selection.value, chosen)
         ax.set_xscale("log")
@@ -85,6 +94,10 @@ class RegularizationPathDisplay(Display):
             ax.set_ylim(selection.value * 0.9, min(highest * 1.05, 4 * selection.value))
         ax.set_xlabel("regularisation $\\mu$ (in units of tr G / n)")
         ax.set_ylabel(f"leave-one-out {selection.criterion}")
+        fewer = sorted({curve.rows for curve in curves if curve.rows < every})
+        if fewer:
+            numbers = ", ".join(map(str, fewer))
+            ax.plot([], [], color="grey", alpha=0.35, label=f"on {numbers} of {every} rows")
         ax.legend(frameon=False, loc="upper left")
         if norm is not None:
             scale = plt.cm.ScalarMappable(norm=norm, cmap=colours)

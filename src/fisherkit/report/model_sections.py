@@ -114,8 +114,11 @@ def _mu_path(model: KernelFisherClassifier) -> list[Block]:
         return []
     criterion = CRITERION_WORDS.get(selection.criterion, selection.criterion)
     series: list[Block] = []
-    for curve in width_curves(selection):
-        here = selection.gamma is None or curve.gamma == selection.gamma
+    curves = [curve for curve in width_curves(selection) if len(curve.values) > 2]
+    every = int(selection.path["rows"].max())
+    fewer = sorted({curve.rows for curve in curves if curve.rows < every})
+    for curve in curves:
+        here = curve.rows == every and selection.gamma in (None, curve.gamma)
         x = [float(f"{log_mu:.5g}") for log_mu in np.log10(curve.relative)]
         name = "the chosen width" if here else "other widths"
         series.append(series_of(name, x, curve.values.tolist()) | {"faint": not here})
@@ -134,7 +137,12 @@ def _mu_path(model: KernelFisherClassifier) -> list[Block]:
             "note": "All settings compared, judged on left-out rows: lower is better, and the "
             "ring marks the chosen one. With little regularisation (left) the model follows "
             "single rows, with much (right) it smooths the pattern away."
-            + (" Grey: other kernel widths." if len(series) > 1 else ""),
+            + (" Grey: other kernel widths." if len(series) > 1 else "")
+            + (
+                f" The curves were compared on {fewer[0]} of the rows, the ring is on all {every}."
+                if fewer
+                else ""
+            ),
         }
     ]
 
