@@ -222,8 +222,8 @@ def permutation_test_score(
     With rules, ``reselect=True`` repeats the choice for every labelling, the true one included: the
     width among half octaves, from one decomposition for each, and mu to rounding; `fit` chooses
     close by. The score is the cross-validated one at that choice. It is optimistic as an estimate
-    of performance, equally for true and permuted labels. ``reselect=False`` keeps the choice made on the true labels, which
-    favours them: p-values are then too small.
+    of performance, equally for true and permuted labels. ``reselect=False`` keeps the choice made
+    on the true labels, which favours them: p-values are then too small.
 
     *Pooling.* With ``cv=None`` all scores are computed once over the left-out rows: a one-row fold
     has no AUC, r2 or balanced accuracy. Left-out scores carry the mean label of the rows trained

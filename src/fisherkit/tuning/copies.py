@@ -117,7 +117,6 @@ def _summed(
         xp.take(seen.threshold, take, axis=0),
         arrays.like(weight, seen.Y),
         folds,
-        balanced=seen.balanced,
     )
 
 

@@ -68,8 +68,6 @@ class HeldOut:
         ``None`` means leave-one-out.
     labels : array
         What a callable criterion is given as y.
-    balanced : bool
-        Whether the thresholds are the mean targets, and not zero.
     """
 
     Y: Array
@@ -78,7 +76,6 @@ class HeldOut:
     weight: Array
     folds: Sequence[Fold] | None = None
     labels: Any = None
-    balanced: bool = False
 
     @classmethod
     def leave_one_out(
@@ -87,7 +84,7 @@ class HeldOut:
         """Every row of Y (n, k) once."""
         mean = weights.fold_mean(Y)
         threshold = mean if balanced else arrays.namespace(Y).zeros_like(Y)
-        return cls(Y, mean, threshold, weights.v, labels=labels, balanced=balanced)
+        return cls(Y, mean, threshold, weights.v, labels=labels)
 
     @classmethod
     def of(
@@ -116,7 +113,12 @@ class HeldOut:
         if labels is not None:
             labels = arrays.to_numpy(labels)[arrays.to_numpy(rows)]
         weight = xp.take(weights.v, rows, axis=0)
-        return cls(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels, balanced)
+        return cls(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels)
+
+    @cached_property
+    def balanced(self) -> bool:
+        """Whether classes count alike: then, and only then, there are thresholds."""
+        return bool(arrays.namespace(self.threshold).any(self.threshold != 0))
 
     @cached_property
     def likelihood(self) -> Likelihood:

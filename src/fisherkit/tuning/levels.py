@@ -72,6 +72,7 @@ _FASTEST = 0.5  # drift that is believed
 _SIGNS = 64  # random vectors by which a trace is estimated
 _EXACT = 800  # rows up to which it is not estimated
 _SINGLE = 5e-2  # rounding of single precision that is allowed, relative to mu
+_FAINT = 0.1  # spread of scores, relative to the targets, below which their size needs double
 _NO_DIGITS = 1e-9  # of the model without a kernel: below it, single precision sees noise
 
 
@@ -187,7 +188,8 @@ class Level:
             left_out = None if solved is None else solved[0].leave_one_out()
         else:
             solved, left_out = None, left_out_of(K, Y, weights, design.bias, mu)
-        if left_out is None:
+        faint = single and not criterion.loss.by_row
+        if left_out is None or (faint and _spread(Y - left_out) < _FAINT * _spread(Y)):
             return None
         share = design.weights.v / design.weights.mass
         losses, slopes = criterion.slopes(self.scale * left_out)
@@ -219,14 +221,20 @@ class Level:
         return bottom
 
     def _bottom(self, valley: Valley, gain: float) -> Valley:
-        """Quasi-Newton steps until the next one promises less than ``gain``; that one is free."""
+        """Quasi-Newton steps until the next one promises less than ``gain``; that one is free.
+
+        Of few rows, whether it keeps its promise is looked at.
+        """
         here, H = self.at(valley.x), valley.curvature
         if here is None:
             raise NotServed
         for _ in range(_STEPS):
             step = self._step(here, H)
             if -0.5 * float(here.slope @ step) < gain:
-                return Valley(np.clip(here.x + step, *self.bounds), here.value, H)
+                free = np.clip(here.x + step, *self.bounds)
+                there = self.at(free, sloped=False) if self.m <= _SEEN else None
+                worse = there is not None and there.value > here.value
+                return Valley(here.x if worse else free, here.value, H)
             for _ in range(_HALVINGS):
                 there = self.at(here.x + step)
                 if there is not None and there.value <= here.value + _RISE * here.size:
@@ -270,6 +278,7 @@ class Levels:
         """mu and gamma as given, or to be chosen where ``None`` / ``search_gamma``."""
         design, n = problem.design, problem.Y.shape[0]
         kernel, order = design.gram.kernel, _order(problem)
+        problem = replace(problem, Y=_columns_in_order(problem.Y, order))
         middle = gamma or 1.0
         if search_gamma:
             middle = reference_width(design.gram.X, design.weights.frequency, kernel)
@@ -457,7 +466,25 @@ class Levels:
                     moved.append((valley.x, valley._replace(x=np.clip(x, *self.bounds))))
             before, starts = [x for x, _ in moved], [valley for _, valley in moved]
             smaller = m
-        return min(starts, key=lambda valley: valley.value)
+        return self._least(min(starts, key=lambda valley: valley.value))
+
+    def _least(self, valley: Valley) -> Valley:
+        """The valley, or the best setting seen on all rows, if that is better."""
+        seen = min((one for one in self.priced if one.rows == self.n), key=lambda one: one.value)
+        if not seen.value < valley.value:
+            return valley
+        x = np.array([0.0, valley.x[1]])
+        if self.free[0]:
+            x[0] = math.log(seen.gamma / self.middle)
+        if self.free[1]:
+            x[1] = math.log(seen.mu / self.mu(valley._replace(x=np.array([x[0], 0.0]))))
+        return valley._replace(x=np.clip(x, *self.bounds), value=seen.value)
+
+
+def _spread(Y: Array) -> float:
+    """Root mean square of what is left of the columns of Y (n, k) without their means."""
+    xp = arrays.namespace(Y)
+    return float(xp.mean((Y - xp.mean(Y, axis=0)) ** 2)) ** 0.5
 
 
 def _trace(K: Array, weights: Weights) -> float:
@@ -497,6 +524,13 @@ def _parabola(x: Sequence[int], y: Sequence[float], best: int) -> tuple[float, f
 
 def _same(one: Valley, other: Valley) -> bool:
     return bool(np.abs(one.x - other.x).max() < _APART)
+
+
+def _columns_in_order(Y: Array, order: np.ndarray) -> Array:
+    """Targets (n, k) with the columns as they come first among the rows, whatever their names."""
+    host = arrays.to_numpy(Y)[order]
+    places = np.lexsort(-host[: _LEVELS[0]][::-1])
+    return arrays.namespace(Y).take(Y, arrays.indices(places, Y), axis=1)
 
 
 def _order(problem: Problem) -> np.ndarray:

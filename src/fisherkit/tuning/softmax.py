@@ -58,7 +58,7 @@ _SAMPLE = 1 << 18  # logits on which the ridge is chosen
 _FINE = 1e3  # logits are told apart by folds if they differ by about 1 / _FINE
 _STEPS = 50  # Newton steps
 _PRODUCTS = 200  # with the Hessian, for one step
-_LOOSE, _TIGHT = 1e-3, 1e-18  # squared Newton decrement, in nats, at which a fit ends
+_LOOSE, _TIGHT = 1e-3, 1e-22  # squared Newton decrement, in nats, at which a fit ends
 _TIED = 1e-10  # relative difference of log-losses that is rounding
 
 
