@@ -61,6 +61,7 @@ _LONGEST = 1.0  # step in log gamma and log mu
 _STEPS = 10  # at one level, at most
 _HALVINGS = 4
 _ASIDE = 0.7  # in log gamma, how far beside a bottom another one may be seen
+_TRADED = math.log(100.0)  # in log mu, for as much in log gamma
 _LOOKS, _SEEN = 3, 1000  # how often that is done at most, and up to how many rows
 _GAIN = 1e-3  # predicted relative gain from which another step is worth it at a level
 _LAST_GAINS = (1e-4, 3e-4)  # and on all rows, few or many
@@ -72,6 +73,7 @@ _FASTEST = 0.5  # drift that is believed
 _SIGNS = 64  # random vectors by which a trace is estimated
 _EXACT = 800  # rows up to which it is not estimated
 _SINGLE = 5e-2  # rounding of single precision that is allowed, relative to mu
+_DRAWN_DIGITS = 26  # binary ones of a value that decide on its luck
 _FAINT = 0.1  # spread of scores, relative to the targets, below which their size needs double
 _NO_DIGITS = 1e-9  # of the model without a kernel: below it, single precision sees noise
 
@@ -211,12 +213,14 @@ class Level:
         bottom = self._bottom(valley, gain)
         for _ in range(_LOOKS if self.free[0] and self.m <= _SEEN else 0):
             H = bottom.curvature
-            ahead = _ASIDE * np.array([1.0, -H[0, 1] / H[1, 1] if self.free[1] else 0.0])
-            sides = [self.at(bottom.x + move, sloped=False) for move in (ahead, -ahead)]
+            along = np.array([_ASIDE, -_ASIDE * H[0, 1] / H[1, 1]])  # where mu is best
+            across = np.array([_ASIDE, -_TRADED])  # a narrow kernel regularises, too
+            moves = [sign * move * self.free for move in (along, across) for sign in (1, -1)]
+            sides = [self.at(bottom.x + move, sloped=False) for move in moves]
             values = [math.inf if side is None else side.value for side in sides]
             if not min(values) < bottom.value - gain * abs(bottom.value):
                 break
-            x = bottom.x + (ahead if values[0] <= values[1] else -ahead)
+            x = bottom.x + moves[int(np.argmin(values))]
             bottom = self._bottom(bottom._replace(x=np.clip(x, *self.bounds)), gain)
         return bottom
 
@@ -535,9 +539,18 @@ def _columns_in_order(Y: Array, order: np.ndarray) -> Array:
 
 def _order(problem: Problem) -> np.ndarray:
     """The rows by a draw that depends on their values alone, and not on the rounding of these."""
-    X = arrays.to_numpy(problem.design.gram.X)
-    largest = np.abs(X).max(axis=0)
-    key = fingerprints(np.round(X / np.where(largest > 0, largest, 1.0) * 2.0**20))
+    X, Y = arrays.to_numpy(problem.design.gram.X), arrays.to_numpy(problem.Y)
     weights = problem.design.weights
-    beside = [arrays.to_numpy(part) for part in (problem.Y, weights.cost, weights.frequency)]
-    return np.lexsort((fingerprints(np.column_stack(beside)), -race(key, np.ones(len(key)), 0)))
+    beside = [arrays.to_numpy(part) for part in (weights.cost, weights.frequency)]
+    luck = fingerprints(_digits(X))
+    ties = fingerprints(X), fingerprints(_digits(np.column_stack([Y, *beside])))
+    return np.lexsort((*ties, -race(luck, np.ones(len(luck)), 0)))
+
+
+def _digits(columns: np.ndarray) -> np.ndarray:
+    """Where values are within the range of their column, to half of the digits of double."""
+    largest = np.abs(columns).max(axis=0)
+    columns = columns / np.where(largest > 0, largest, 1.0)
+    low = columns.min(axis=0)
+    spread = columns.max(axis=0) - low
+    return np.round((columns - low) / np.where(spread > 0, spread, 1.0) * 2.0**_DRAWN_DIGITS)
