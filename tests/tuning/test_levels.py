@@ -235,3 +235,19 @@ def test_the_draw_does_not_sort_by_class_whatever_the_features(hostile):
     other = Levels.of(problem_of(X[shuffled], y[shuffled]), mu=None, gamma=None, search_gamma=True)
     assert_allclose(X[search.order], X[shuffled][other.order], rtol=0)
     assert_allclose(y[search.order], y[shuffled][other.order])
+
+
+def test_many_rows_end_on_a_factor_in_single_precision():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6200, 6))
+    y = (np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=6200) > 0).astype(int)
+    fit = model(X, y)
+    found = fit.selection_
+    assert found.method == "cholesky" and "single precision" in found.leave_one_out
+    assert found.path["rows"].max() == 6200 and np.sum(found.path["rows"] == 6200) == 1
+    given = model(X, y, gamma=fit.gamma_, regularization=fit.regularization_)
+    size = np.abs(given.decision_function(X[:200])).max()
+    gap = fit.decision_function(X[:200]) - given.decision_function(X[:200])
+    assert np.abs(gap).max() < 1e-7 * size
+    assert np.abs(fit.loo_decision_ - given.loo_decision_).max() < 1e-3 * size
+    assert found.value == pytest.approx(given.selection_.value, rel=1e-4)

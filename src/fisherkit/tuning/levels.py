@@ -474,8 +474,9 @@ class Levels:
 
     def _least(self, valley: Valley) -> Valley:
         """The valley, or the best setting seen on all rows, if that is better."""
-        seen = min((one for one in self.priced if one.rows == self.n), key=lambda one: one.value)
-        if not seen.value < valley.value:
+        on_all = [one for one in self.priced if one.rows == self.n]
+        seen = min(on_all, key=lambda one: one.value, default=None)
+        if seen is None or not seen.value < valley.value:
             return valley
         x = np.array([0.0, valley.x[1]])
         if self.free[0]:
