@@ -28,8 +28,9 @@ import os
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
+from fisherkit.core import Rule, Weights
+from fisherkit.tuning import Parts
 
 FILE = "classes"
 TRAIN, TEST, SPLITS = 1000, 2000, 5
@@ -225,9 +228,11 @@ def cost(n: int, k: int, limit: float | None, **options: object) -> Row:
     stages = []
 
     class Timed(KernelFisherClassifier):
-        def _decide(self, *arguments: object) -> object:
+        def _decide(
+            self, left: Parts, rule: Rule, classes: Weights, scatter: np.ndarray
+        ) -> Sequence[Any]:
             start = time.process_time()
-            found = super()._decide(*arguments)
+            found = super()._decide(left, rule, classes, scatter)
             stages.append(time.process_time() - start)
             return found
 
@@ -243,7 +248,7 @@ def cost(n: int, k: int, limit: float | None, **options: object) -> Row:
         "limit_s": "" if limit is None else limit,
         "share": share,
         "share_limit": SHARE_LIMIT if n >= 100_000 else "",
-        "ridge": model.calibration_.ridge,
+        "ridge": getattr(model.calibration_, "ridge", ""),
         "holds": bool(holds),
     }
 

@@ -48,7 +48,7 @@ from fisherkit import (  # noqa: E402
     SparseFisherClassifier,
 )
 from fisherkit.cli import console  # noqa: E402
-from fisherkit.models import files  # noqa: E402
+from fisherkit.models import ModelFileError, files  # noqa: E402
 from fisherkit.stored import TYPES  # noqa: E402
 from fisherkit.training import fitting, intake, saved  # noqa: E402
 
@@ -679,11 +679,11 @@ def outcome(path: Path, *tables: Any) -> str:
             if "summary" in about:
                 console.show(about["summary"])
                 console.show_columns(saved.described(about), about["versions"])
-        except files.ModelFileError:
+        except ModelFileError:
             pass
     try:
         file = files.load(path)
-    except files.ModelFileError:
+    except ModelFileError:
         return "refused"
     if "columns" in file.metadata:
         saved.columns(file)

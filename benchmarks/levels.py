@@ -181,7 +181,7 @@ def main() -> None:
         rows.append(timed(table, n, svc=options.part == "time"))
         append_csv(name, rows[-1:])
     print_table(rows)
-    for n in sorted({row["n"] for row in rows}) if options.part == "time" else ():
+    for n in sorted({int(str(row["n"])) for row in rows}) if options.part == "time" else ():
         for label in ("press", "default"):
             ratios = [float(row[f"{label}_ratio"]) for row in rows if row["n"] == n]
             print(f"n={n} {label}: {np.exp(np.mean(np.log(ratios))):.3f} of the grid of SVC")

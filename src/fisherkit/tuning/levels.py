@@ -72,6 +72,7 @@ _DRIFT = 0.1  # of log gamma and log mu for each unit of log n, a priori
 _FASTEST = 0.5  # drift that is believed
 _SIGNS = 64  # random vectors by which a trace is estimated
 _EXACT = 800  # rows up to which it is not estimated
+_FEW = 250  # rows up to which single precision saves no time
 _SINGLE = 5e-2  # rounding of single precision that is allowed, relative to mu
 _DRAWN_DIGITS = 26  # binary ones of a value that decide on its luck
 _FAINT = 0.1  # spread of scores, relative to the targets, below which their size needs double
@@ -166,7 +167,8 @@ class Level:
     def at(self, x: np.ndarray, *, sloped: bool = True) -> Point | None:
         """The criterion; ``None`` where rounding does not let it be found."""
         x = np.clip(x, *self.bounds)
-        point = self._at(x, sloped, exact=False) or self._at(x, sloped, exact=True)
+        point = None if self.m <= _FEW else self._at(x, sloped, exact=False)
+        point = point or self._at(x, sloped, exact=True)
         if point is not None:
             gamma = self.kernels.gamma(math.exp(x[0]))
             self.priced.append(Priced(self.m, math.nan if gamma is None else gamma, *point[1:3]))
