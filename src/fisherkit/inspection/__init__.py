@@ -10,5 +10,5 @@ from fisherkit.inspection.left_out import (
     left_out_logits,
     left_out_path,
 )
-from fisherkit.inspection.searches import size_curve, width_curves
+from fisherkit.inspection.searches import WidthCurve, size_curve, width_curves
 from fisherkit.inspection.streamed import streamed_path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from importlib.metadata import version
 
@@ -14,7 +15,7 @@ from fisherkit.estimators import (
     FisherCommitteeClassifier,
     KernelFisherClassifier,
 )
-from fisherkit.inspection import size_curve, width_curves
+from fisherkit.inspection import WidthCurve, size_curve, width_curves
 from fisherkit.report.blocks import (
     MOST_CURVES,
     Block,
@@ -36,7 +37,7 @@ from fisherkit.training import (
     has_sets,
     method_named,
 )
-from fisherkit.tuning import Softmax
+from fisherkit.tuning import Selection, Softmax
 
 KERNELS = {
     "rbf": "rbf (two rows count as alike when they are close)",
@@ -107,6 +108,11 @@ def _learned(model: BayesianFisherClassifier) -> list[Block]:
     ]
 
 
+def _apart(curve: WidthCurve, selection: Selection) -> float:
+    """How far the width of a curve is from the chosen one, in log gamma."""
+    return 0.0 if selection.gamma is None else abs(math.log(curve.gamma / selection.gamma))
+
+
 def _mu_path(model: KernelFisherClassifier) -> list[Block]:
     """The criterion against mu, for the width chosen and, in grey, for the others."""
     selection = model.selection_
@@ -115,12 +121,18 @@ def _mu_path(model: KernelFisherClassifier) -> list[Block]:
     criterion = CRITERION_WORDS.get(selection.criterion, selection.criterion)
     series: list[Block] = []
     curves = [curve for curve in width_curves(selection) if len(curve.values) > 2]
+    if not curves:
+        return []
     every = int(selection.path["rows"].max())
     fewer = sorted({curve.rows for curve in curves if curve.rows < every})
+    chosen_curve = min(curves, key=lambda curve: (-curve.rows, _apart(curve, selection)))
+    exact = chosen_curve.rows == every and _apart(chosen_curve, selection) == 0
     for curve in curves:
-        here = curve.rows == every and selection.gamma in (None, curve.gamma)
+        here = curve is chosen_curve
         x = [float(f"{log_mu:.5g}") for log_mu in np.log10(curve.relative)]
-        name = "the chosen width" if here else "other widths"
+        name = "other widths"
+        if here:
+            name = "the chosen width" if exact else "the width nearest to the chosen one"
         series.append(series_of(name, x, curve.values.tolist()) | {"faint": not here})
     series.sort(key=lambda one: not one["faint"])
     finite = selection.path["value"][np.isfinite(selection.path["value"])]
