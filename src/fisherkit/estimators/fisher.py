@@ -116,7 +116,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     selection_ : Selection
         The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
         (its value is a sentence that says why the search ended; at a bound it is logged as a
-        warning, too), the ``path`` with every model priced (fields gamma, mu, value), the ``unit``
+        warning, too), the ``path`` with every setting compared (fields rows, gamma, mu, value), the ``unit``
         tr(G)/n of mu, and how it was computed:
         ``method`` ("full", "low-rank", "centres", "cholesky" or "streamed"), ``rank``, the trace
         that a low-rank factor left out (``tolerance``), and the ``reason`` for that choice.
@@ -144,8 +144,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     .. math::
 
         u = (a Z + b) W + c , \qquad p = \mathrm{softmax}(u) , \qquad
-        \min_{W, c} \sum_i -\log p_{i y_i} + rac{\lambda}{2} |W - I|^2
-        + rac{\lambda}{20} |c|^2 .
+        \min_{W, c} \sum_i -\log p_{i y_i} + \frac{\lambda}{2} |W - I|^2
+        + \frac{\lambda}{20} |c|^2 .
 
     First a > 0 and b (*scalar form*, W = I and c = 0) minimise the log-loss against labels that are
     smoothed by 1/n. Then W and c (*matrix form*) do so against the labels, with the ridge lambda of
