@@ -116,10 +116,11 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     selection_ : Selection
         The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
         (its value is a sentence that says why the search ended; at a bound it is logged as a
-        warning, too), the ``path`` with every setting compared (fields rows, gamma, mu, value), the ``unit``
-        tr(G)/n of mu, and how it was computed:
-        ``method`` ("full", "low-rank", "centres", "cholesky" or "streamed"), ``rank``, the trace
-        that a low-rank factor left out (``tolerance``), and the ``reason`` for that choice.
+        warning, too), the ``path`` with every setting compared (fields rows, gamma, mu, value), the
+        ``unit`` tr(G)/n of mu, and how it was computed: ``method`` ("full", "low-rank", "centres",
+        "cholesky" or "streamed"), ``rank``, the trace that a low-rank factor left out
+        (``tolerance``), the ``reason`` for that choice, and to which digits left-out scores are
+        known (``leave_one_out``).
 
     Notes
     -----
