@@ -159,11 +159,6 @@ class Level:
         """The criterion of the model without a kernel."""
         return self.problem.criterion.baseline
 
-    def value(self, x: np.ndarray) -> float:
-        """The criterion, infinite where rounding does not let it be found."""
-        point = self.at(x, sloped=False)
-        return math.inf if point is None else point.value
-
     def at(self, x: np.ndarray, *, sloped: bool = True) -> Point | None:
         """The criterion; ``None`` where rounding does not let it be found."""
         x = np.clip(x, *self.bounds)

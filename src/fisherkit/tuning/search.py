@@ -346,8 +346,10 @@ def _tuned(
     """A fit with what was found of it; the chosen model ends the path."""
     last = Priced(problem.Y.shape[0], _number(found.gamma), found.mu, found.value)
     path = np.array([*priced, last], dtype=PATH_DTYPE)
-    reason = _reason(problem.design, found, len(centres), problem.criterion.held_out.folds)
-    return Tuned(ridge, centres, replace(found, path=path, reason=reason))
+    found = replace(found, path=path)
+    return Tuned(
+        ridge, centres, replace(found, reason=_reason(problem.design, found, len(centres)))
+    )
 
 
 @dataclass(frozen=True)
@@ -451,7 +453,7 @@ class _Tuner:
         return _Search(search, path, decomposed)
 
 
-def _reason(design: Design, selection: Selection, centres: int, folds: object) -> str:
+def _reason(design: Design, selection: Selection, centres: int) -> str:
     """Why every row is a centre, and how; empty where the basis was asked for."""
     if design.basis != "auto":
         return ""
@@ -461,7 +463,7 @@ def _reason(design: Design, selection: Selection, centres: int, folds: object) -
     why, how = "the kernel matrix has no low rank", "all of it is decomposed"
     if selection.method == "cholesky":
         how = "width and mu by levels, then one Cholesky factorisation"
-        if selection.status is Status.GIVEN:
+        if len(selection.path) == 1:
             why, how = "width and mu are given", "one Cholesky factorisation"
     elif n <= SMALL:
         why = "few enough to look for no factor"
