@@ -42,6 +42,8 @@ from fisherkit.core.kernels import (
     Gram,
     Kernel,
     Prefixes,
+    Stationary,
+    View,
     feature_moments,
     fingerprints,
     gamma_of_variance,

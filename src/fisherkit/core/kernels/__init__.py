@@ -7,7 +7,7 @@ from fisherkit.core.kernels.distinct import (
     race_seed,
     repeated_columns,
 )
-from fisherkit.core.kernels.families import KERNELS, Kernel
+from fisherkit.core.kernels.families import KERNELS, Kernel, Stationary, View
 from fisherkit.core.kernels.gram import LARGEST, Gram, Prefixes, not_finite, require_squares
 from fisherkit.core.kernels.widths import (
     feature_moments,
@@ -27,6 +27,8 @@ __all__ = [
     "Gram",
     "Kernel",
     "Prefixes",
+    "Stationary",
+    "View",
     "feature_moments",
     "fingerprints",
     "gamma_of_variance",

@@ -3,7 +3,8 @@
 `Kernel` is a family with its parameters fixed. A family is a stateless class whose methods are
 given the kernel, for its parameters; names and parameters follow ``sklearn.metrics.pairwise``. A
 new kernel is a class and its line in `KERNELS`; its nodes in `fisherkit.models.onnx_graph` are
-optional. Kernels over columns of several kinds are families, too: X is any matrix of numbers.
+optional. Kernels over columns of several kinds are families, too: X is any matrix of numbers, of
+which a kernel may see some columns only, each in a unit of its own (`View`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,37 @@ from fisherkit.core.arrays import Array
 from fisherkit.stored import stored
 
 _AHEAD = 1.001  # factor in gamma of a central difference
+_SAME = 1e-7  # of the largest distance, below which rows are one: rounding of squares
+
+
+@stored("view")
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a kernel sees of a row: some columns, each times a number.
+
+    Attributes
+    ----------
+    columns : (p,) of int
+    scale : (p,) or None
+        ``None`` leaves the columns as they are.
+    """
+
+    columns: np.ndarray
+    scale: np.ndarray | None = None
+
+    def __call__(self, X: Array) -> Array:
+        """The columns (n, p) of rows X (n, d)."""
+        seen = arrays.namespace(X).take(X, arrays.indices(self.columns, X), axis=1)
+        return seen if self.scale is None else seen * arrays.like(self.scale, X)
+
+    def moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (p,) of what is seen, from those of all columns (d,)."""
+        scale = 1.0 if self.scale is None else self.scale
+        return mean[self.columns] * scale, variance[self.columns] * scale**2
+
+    def scaled(self, scale: np.ndarray) -> View:
+        """The same columns in other units; (p,)."""
+        return View(self.columns, scale)
 
 
 class Family:
@@ -108,6 +140,13 @@ class Stationary(Family):
     def diagonal(self, X: Array, kernel: Kernel) -> Array:
         return arrays.namespace(X).ones_like(X[:, 0])
 
+    def slopes(self, X: Array, coef: Array, gamma: float) -> Iterator[Array]:
+        """df/dx_j at every row x of X (n, d), for each column j; (n, k) each.
+
+        f(x) = sum_i k(x, x_i) coef_i, with the coefficients (n, k) of the same rows.
+        """
+        raise NotImplementedError
+
 
 class Rbf(Stationary):
     """exp(-gamma |x - y|^2); gamma may be one number for each feature."""
@@ -124,6 +163,12 @@ class Rbf(Stationary):
 
     def exponent(self, X: Array, Y: Array, kernel: Kernel) -> Array:
         return _scaled_distances(X, Y, kernel.gamma)
+
+    def slopes(self, X: Array, coef: Array, gamma: float) -> Iterator[Array]:
+        return _radial_slopes(X, 2 * gamma * self._values(X, gamma), coef)
+
+    def _values(self, X: Array, gamma: float) -> Array:
+        return arrays.exp_in_place(_scaled_distances(X, X, gamma))
 
     def spread(self, mean: np.ndarray, variance: np.ndarray) -> float:
         return 2 * float(np.sum(variance))
@@ -170,11 +215,92 @@ class Laplacian(Stationary):
 
         return arrays.cityblock(X, Y, decay)  # on the cores that find the distances
 
+    def slopes(self, X: Array, coef: Array, gamma: float) -> Iterator[Array]:
+        """-gamma sum_i sign(x_j - x_ij) k(x, x_i) coef_i.
+
+        Of a column with two values, as indicators have, the sums over the rows of one value are
+        products with the matrix as it is.
+        """
+        xp = arrays.namespace(X)
+        K = arrays.exp_in_place(arrays.cityblock(X, X) * -gamma)
+        whole = K @ coef
+        low, high = xp.min(X, axis=0), xp.max(X, axis=0)
+        two = np.asarray(arrays.to_numpy(xp.all((X == low) | (X == high), axis=0)))
+        for j in range(X.shape[1]):
+            x = X[:, j]
+            if two[j]:
+                upper = (x > low[j])[:, None]
+                above = K @ xp.where(upper, coef, 0 * coef)
+                yield -gamma * xp.where(upper, whole - above, -above)
+            else:
+                yield -gamma * ((K * xp.sign(x[:, None] - x[None, :])) @ coef)
+
     def spread(self, mean: np.ndarray, variance: np.ndarray) -> float:
         return float(np.sum(np.sqrt(variance)))
 
     def spacing(self, X: Array) -> Array:
         return arrays.cityblock(X, X)
+
+
+class Exponential(Rbf):
+    """exp(-gamma |x - y|), with the Euclidean distance."""
+
+    step = 2.0**0.5
+
+    def distances(self, X: Array, Y: Array) -> Array:
+        return super().distances(X, Y) ** 0.5
+
+    def exponent(self, X: Array, Y: Array, kernel: Kernel) -> Array:
+        distances = self.distances(X, Y)
+        distances *= -kernel.gamma
+        return distances
+
+    def slopes(self, X: Array, coef: Array, gamma: float) -> Iterator[Array]:
+        """Rows that equal x count for nothing there: the kernel has a peak."""
+        xp = arrays.namespace(X)
+        D = self.distances(X, X)
+        near = D <= _SAME * float(xp.max(D))
+        W = gamma * arrays.exp_in_place(D * -gamma) / xp.where(near, xp.ones_like(D), D)
+        return _radial_slopes(X, xp.where(near, xp.zeros_like(W), W), coef)
+
+    def spread(self, mean: np.ndarray, variance: np.ndarray) -> float:
+        return (2 * float(np.sum(variance))) ** 0.5
+
+    def length(self, gamma: float) -> float:
+        return 1 / gamma
+
+    def sides(self, X: Array, distinct: Callable[[], Array]) -> Any:
+        return None
+
+
+class Additive(Family):
+    """prod_j (1 + coef0 exp(-gamma |x_j - y_j|)) / (1 + coef0): sums over sets of columns.
+
+    The larger coef0, the more columns take part together; for a small one it is nearly a sum over
+    single columns. For columns of like scale, such as ranks: on heavy tails it is a poor model.
+    """
+
+    parameters = ("gamma", "coef0")
+    step = 2.0**0.5
+
+    def known_positive(self, kernel: Kernel) -> bool:
+        return kernel.coef0 >= 0
+
+    def block(self, X: Array, Y: Array, kernel: Kernel) -> Array:
+        xp = arrays.namespace(X)
+        values = xp.ones_like(X[:, :1] * Y[:, 0])
+        share = kernel.coef0 / (1 + kernel.coef0)
+        for j in range(X.shape[1]):
+            gap = xp.abs(X[:, j][:, None] - Y[:, j][None, :])
+            gap *= -kernel.gamma
+            values *= share * arrays.exp_in_place(gap) + (1 - share)
+        return values
+
+    def diagonal(self, X: Array, kernel: Kernel) -> Array:
+        return arrays.namespace(X).ones_like(X[:, 0])
+
+    def spread(self, mean: np.ndarray, variance: np.ndarray) -> float:
+        return float(np.mean(np.sqrt(variance)))
 
 
 class Linear(Family):
@@ -252,9 +378,11 @@ class Precomputed(Family):
 
 
 KERNELS: dict[str, Family] = {
+    "additive": Additive(),
     "additive_chi2": Hosted(additive_chi2_kernel),
     "chi2": Chi2(chi2_kernel, "gamma"),
     "cosine": Cosine(cosine_similarity),
+    "exponential": Exponential(),
     "laplacian": Laplacian(),
     "linear": Linear(),
     "poly": Polynomial(),
@@ -280,6 +408,8 @@ class Kernel:
         Extra arguments of a callable.
     takes_gamma : bool
         Whether a callable is given gamma, too.
+    view : View or None
+        What of a row the kernel sees; ``None`` is all of it as it is.
     """
 
     name: str | Callable[..., float]
@@ -288,6 +418,7 @@ class Kernel:
     coef0: float = 1.0
     params: Mapping[str, Any] = field(default_factory=dict)
     takes_gamma: bool = False
+    view: View | None = None
 
     @property
     def family(self) -> Family:
@@ -320,21 +451,31 @@ class Kernel:
         named = {name: getattr(self, name) for name in self.family.parameters}
         return {**self.params, **named} if callable(self.name) else named
 
+    @property
+    def bare(self) -> Kernel:
+        """The kernel of what is seen."""
+        return self if self.view is None else replace(self, view=None)
+
+    def seen(self, X: Array) -> Array:
+        """What the kernel sees of rows X (n, d)."""
+        return X if self.view is None else self.view(X)
+
     @arrays.quiet_overflow()
     def block(self, X: Array, Y: Array) -> Array:
         """Kernel values between rows of X (n, d) and rows of Y (m, d); a fresh (n, m) array.
 
         For ``precomputed`` X already holds the values and is returned.
         """
-        return self.family.block(X, Y, self)
+        return self.family.block(self.seen(X), self.seen(Y), self)
 
     def blocks(self, X: Array, Y: Array, gammas: Iterable[float | None]) -> Iterator[Array]:
         """The block for each gamma in turn; the distances behind them are found once."""
-        family = self.stationary
+        family, bare = self.stationary, self.bare
+        X, Y = self.seen(X), self.seen(Y)
         distances = None if family is None else family.distances(X, Y)
         for gamma in gammas:
             if distances is None:
-                yield replace(self, gamma=gamma).block(X, Y)
+                yield replace(bare, gamma=gamma).block(X, Y)
             else:
                 assert gamma is not None
                 yield arrays.exp_in_place(distances * -gamma)
@@ -342,7 +483,15 @@ class Kernel:
     @arrays.quiet_overflow()
     def diagonal(self, X: Array) -> Array:
         """Values k(x, x) for the rows of X; (n,)."""
-        return self.family.diagonal(X, self)
+        return self.family.diagonal(self.seen(X), self)
+
+
+def _radial_slopes(X: Array, W: Array, coef: Array) -> Iterator[Array]:
+    """-sum_i W(x, x_i) (x_j - x_ij) coef_i for each column j of X; (n, k) each."""
+    whole = W @ coef
+    for j in range(X.shape[1]):
+        x = X[:, j][:, None]
+        yield W @ (x * coef) - x * whole
 
 
 def _scaled_distances(X: Array, Y: Array, gamma: Any) -> Array:

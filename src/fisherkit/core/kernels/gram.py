@@ -31,14 +31,19 @@ LARGEST = 1e153  # number whose square is one
 class Gram:
     """A kernel on one set of rows: rows, diagonal or all of the matrix K (n, n).
 
-    ``X`` is the data (n, d), or K itself for a precomputed kernel; ``rounding`` is the relative
-    precision of what was given, before it was widened to double precision.
+    ``X`` is what the kernel sees of the data (n, d), or K itself for a precomputed kernel;
+    ``rounding`` is the relative precision of what was given, before it was widened to double
+    precision. Made of a kernel with a view, it holds what is seen, and the kernel without.
     """
 
     X: Array
     kernel: Kernel
     rounding: float = 0.0
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", self.kernel.seen(self.X))
+        object.__setattr__(self, "kernel", self.kernel.bare)
 
     @property
     def n(self) -> int:

@@ -31,9 +31,12 @@ def reference_width(X: Array, weight: Array, kernel: Kernel) -> float:
 def width_of_moments(mean: np.ndarray, variance: np.ndarray, kernel: Kernel) -> float:
     """`reference_width` from the mean and variance of each feature.
 
-    rbf: 1/(2 u^2) with u^2 the sum of the feature variances; laplacian: 1/u1 with u1 the sum of
-    their standard deviations; polynomial, sigmoid: 1/mean |x|^2; chi2: 1/(sum of feature means).
+    rbf: 1/(2 u^2) with u^2 the sum of the feature variances; exponential: the root of it;
+    laplacian: 1/u1 with u1 the sum of their standard deviations; additive: their number times
+    that; polynomial, sigmoid: 1/mean |x|^2; chi2: 1/(sum of feature means).
     """
+    if kernel.view is not None:
+        mean, variance = kernel.view.moments(mean, variance)
     spread = kernel.family.spread(mean, variance)
     # Half of the digits: shuffled, repeated and weighted data share them.
     mantissa, exponent = math.frexp(_reciprocal(spread))
@@ -74,7 +77,7 @@ def median_gamma(X: Array, weight: Array, kernel: Kernel, seed: int) -> float:
     if len(X) > _MEDIAN_ROWS:
         rows = Distinct.rows(X).draw(weight, _MEDIAN_ROWS, race_seed(seed))
         X, weight = X[rows], np.ones(len(rows))
-    distances = kernel.family.spacing(X)
+    distances = kernel.family.spacing(kernel.seen(X))
     np.fill_diagonal(distances, 0.0)
     middle = _weighted_median(distances.ravel(), np.outer(weight, weight).ravel())
     middle = middle or float(np.average(distances, weights=np.outer(weight, weight)))
