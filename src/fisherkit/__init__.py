@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fisherkit.core import View
     from fisherkit.estimators import (
         BayesianFisherClassifier,
         FisherCommitteeClassifier,
@@ -23,6 +24,7 @@ __all__ = [
     "KernelFisherClassifier",
     "KernelRidgeCV",
     "SparseFisherClassifier",
+    "View",
     "audit",
 ]
 
@@ -34,6 +36,7 @@ _HOMES = {
     "KernelFisherClassifier": "estimators.fisher",
     "KernelRidgeCV": "estimators.fisher",
     "SparseFisherClassifier": "estimators.sparse",
+    "View": "core",
     "audit": "inspection.auditing",
 }
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from fisherkit.committee.learning import Start, deal, learn, learned_kernel
 from fisherkit.committee.members import (
     Committee,
     KernelFamily,
     Pricing,
     Status,
-    assemble,
     expand,
+    price,
 )
 from fisherkit.committee.streamed import (
     Asked,
@@ -29,7 +30,9 @@ from fisherkit.core import (
     FREE,
     Array,
     Design,
+    Distinct,
     Gram,
+    Kernel,
     Labels,
     Weights,
     arrays,
@@ -62,9 +65,10 @@ from fisherkit.tuning import (
     probabilities,
 )
 
-_MANY, _SOME = 1500, 1000  # different rows from which some say which widths are worth a fit
+_MANY, _SOME = 800, 500  # different rows from which some say which widths are worth a fit
 _LEAST = 1e-4  # of the weight of the best width on all rows
 _UNSURE = -4.0  # difference of log weights on some rows that may be luck
+_WIDTHS = 2  # of a family at most, where some rows say which
 _PART = 1 << 16  # numbers of a member's scores in the parts that a task sums over
 
 
@@ -73,24 +77,34 @@ class CommitteeFit:
     """A committee, what predicts, and a column of the probabilities (b, c) of left-out rows.
 
     The centres of each part are those at these positions of ``places``, places in the data.
+    ``names`` and ``kernels`` are those of the families, with those that have learned at the end;
+    ``relevance`` (families that have learned, d) are the scales of the features, if there are any.
     """
 
     committee: Committee
     expansion: Blend
     places: np.ndarray
     left_out: Sequence[Any]
+    names: Sequence[str]
+    kernels: Sequence[Kernel]
+    relevance: np.ndarray
 
 
-def fit(rows: RowSource, asked: Asked) -> CommitteeFit:
-    """Price every member, weigh them, and add them up."""
+def fit(rows: RowSource, asked: Asked, groups: np.ndarray | None = None) -> CommitteeFit:
+    """Price every member, weigh them, and add them up; rows of a group are left out together."""
     labels = rows.labels
     assert labels is not None
+    names, kernels = list(asked.names), list(asked.kernels)
     if isinstance(rows, MemoryRows) and not rows.plan.streamed:
         parts: Parts = LocalParts([Likelihood.of(labels.indicator, rows.weights)])
-        families = _worth_a_fit(_families(rows, asked), rows, asked)
-        found = assemble(families, rows.Y, _pricing(asked, parts, labels))
-        X, places = rows.X, rows.kept
+        pricing, learned = _priced(rows, asked, parts, groups)
+        for number, scale in learned:
+            names.append(f"{asked.names[number]}, learned")
+            kernels.append(learned_kernel(asked.kernels[number], scale, rows.X.shape[1]))
+        found, X, places = pricing.add_up(), rows.X, rows.kept
     else:
+        if any(asked.learns):
+            log.info("rows in blocks: relevance is not learned")
         scores: DaskScores | LocalScores = (
             DaskScores.of(rows) if isinstance(rows, DaskRows) else LocalScores.of(_local(rows))
         )
@@ -99,46 +113,114 @@ def fit(rows: RowSource, asked: Asked) -> CommitteeFit:
         places = rows.kept[places] if isinstance(rows, MemoryRows) else places
         parts = scores
     found = _in_matrix_form(found, parts)
-    expansion = Blend(expand(found.parts, asked.kernels, X), found.intercept, rows.flat)
-    return CommitteeFit(found, expansion, places, parts.each(_left_out, [found.logits]))
+    return CommitteeFit(
+        committee=found,
+        expansion=Blend(expand(found.parts, kernels, X), found.intercept, rows.flat),
+        places=places,
+        left_out=parts.each(_left_out, [found.logits]),
+        names=names,
+        kernels=kernels,
+        relevance=_scales(kernels[len(asked.kernels) :], X.shape[1]),
+    )
+
+
+def _scales(learned: Sequence[Kernel], d: int) -> np.ndarray:
+    """The scale of each feature in each kernel, 0 for those that it does not see."""
+    found = np.zeros((len(learned), d))
+    for row, kernel in zip(found, learned, strict=True):
+        assert kernel.view is not None
+        row[kernel.view.columns] = kernel.view.scale
+    return found
+
+
+def _priced(
+    rows: MemoryRows, asked: Asked, parts: Parts, groups: np.ndarray | None
+) -> tuple[Pricing, list[tuple[int, np.ndarray]]]:
+    """All members on rows in memory; the families that have learned, with what."""
+    families, labels = _families(rows, asked), rows.labels
+    assert labels is not None
+    learning = [i for i, learns in enumerate(asked.learns) if learns]
+    if learning and not families[0].design.every_row:
+        log.info("rows are not centres: relevance is not learned")
+        learning = []
+    index, count = arrays.to_numpy(labels.index), len(families) + len(learning)
+    folds, apart = [], None
+    if learning or groups is not None:
+        folds = deal(rows.X, rows.weights, index, groups)
+        apart = None if groups is None else folds
+    worth, starts = _worth_a_fit(families, rows, asked, groups)
+    pricing = _pricing(asked, parts, labels)
+    price(worth, count, rows.Y, pricing, apart)
+    starts = starts or _starts(pricing)
+    learned: list[tuple[int, np.ndarray]] = []
+    for number in learning if len(folds) > 1 else ():
+        place = len(families) + len(learned)
+        scale = learn(pricing, families[number], place, count, starts[number], rows.Y, folds)
+        if scale is not None:
+            learned.append((number, scale))
+    return pricing, learned
+
+
+def _starts(pricing: Pricing) -> dict[int, Start]:
+    """Where each family is best."""
+    best: dict[int, tuple[float, Start]] = {}
+    for rung in pricing.rungs:
+        if rung.gamma is None:
+            continue
+        place = int(np.argmin(rung.loss))
+        found = float(rung.loss[place]), Start(rung.gamma, float(rung.mus[place]))
+        if rung.family not in best or found[0] < best[rung.family][0]:
+            best[rung.family] = found
+    return {family: start for family, (_, start) in best.items()}
 
 
 def _worth_a_fit(
-    families: list[KernelFamily], rows: MemoryRows, asked: Asked
-) -> list[KernelFamily]:
+    families: list[KernelFamily], rows: MemoryRows, asked: Asked, groups: np.ndarray | None
+) -> tuple[list[KernelFamily], dict[int, Start]]:
     """The families with the widths that may end up with weight, by what some of the rows say.
 
     On fewer rows the weights are less unequal: what has next to none there has none on all. The
-    rows are different ones, drawn by their values, so that copies and order do not matter.
+    rows are different ones, drawn by their values, so that copies and order do not matter. With
+    them come the width and mu at which each family is best there.
     """
     labels, design = rows.labels, families[0].design
     assert labels is not None
-    distinct, index = design.gram.distinct(), arrays.to_numpy(labels.index)
+    distinct, index = Distinct.rows(rows.X), arrays.to_numpy(labels.index)
     first, group = distinct.split(index, labels.n_classes)
     if not design.every_row or len(first) < _MANY:
-        return families
+        return families, {}
     drawn = np.argsort(-race(distinct.key[distinct.group[first]], np.ones(len(first)), 0))
     classes = index[first[drawn]]
     alone = [int(np.argmax(classes == c)) for c in np.setdiff1d(classes, classes[:_SOME])]
     drawn = np.append(drawn[:_SOME], drawn[alone])
     copies = np.bincount(group, weights=arrays.to_numpy(labels.weights.frequency))[drawn]
-    part = labels.take(first[drawn], arrays.like(copies, rows.Y))
+    chosen = first[drawn]
+    part = labels.take(chosen, arrays.like(copies, rows.Y))
     parts = LocalParts([Likelihood.of(part.indicator, part.weights)])
     pricing = replace(_pricing(asked, parts, part), combine="average", min_weight=0.0)
-    some = [replace(f, design=_on(f.design, first[drawn], part.weights)) for f in families]
-    log.info("%d widths on %d rows, to see which are worth a fit", len(some), len(drawn))
+    some = [replace(f, design=_on(f.design, chosen, part.weights)) for f in families]
+    folds = None
+    if groups is not None:
+        X = arrays.take_rows(rows.X, arrays.indices(chosen, rows.X))
+        folds = deal(X, part.weights, index[chosen], groups[chosen])
+    log.info("%d rows, to see which widths are worth a fit", len(drawn))
+    price(some, len(families), part.codes, pricing, folds)
     mass: dict[tuple[int, float | None], float] = {}
-    for rung in assemble(some, part.codes, pricing).rungs:
+    for rung in pricing.rungs:
         mass[rung.family, rung.gamma] = float(np.logaddexp.reduce(rung.log_weight))
     # The logarithms of weights grow with the number of rows; half of that is certain.
     sure = max(1.0, 0.5 * len(first) / len(drawn))
-    least = max(mass.values()) + min(math.log(_LEAST) / sure, _UNSURE)
-    kept = [
-        replace(f, gammas=[gamma for gamma in f.gammas if mass[i, gamma] >= least])
-        for i, f in enumerate(families)
-    ]
+    margin = min(math.log(_LEAST) / sure, _UNSURE)
+    kept = []
+    for family in families:
+        own = {g: m for (number, g), m in mass.items() if number == family.number}
+        rivals = own.values() if asked.combine == "families" else mass.values()
+        least = max(rivals) + margin
+        if asked.combine == "families":
+            least = max(least, sorted(own.values())[-_WIDTHS:][0])
+        kept.append(replace(family, gammas=[g for g in family.gammas if own[g] >= least]))
     log.info("%d of them are", sum(len(family.gammas) for family in kept))
-    return kept
+    return kept, _starts(pricing)
 
 
 def _on(design: Design, rows: np.ndarray, weights: Weights) -> Design:
@@ -205,9 +287,12 @@ def _families(rows: MemoryRows, asked: Asked) -> list[KernelFamily]:
                 seed=asked.seed,
             ),
             gammas,
+            number,
             len(gammas),
         )
-        for name, kernel, gammas in zip(asked.names, asked.kernels, widths, strict=True)
+        for number, (name, kernel, gammas) in enumerate(
+            zip(asked.names, asked.kernels, widths, strict=True)
+        )
     ]
 
 

@@ -10,6 +10,7 @@ where a_j and b_j minimise N_j, their mean cross-entropy (`fisherkit.tuning.like
 Centring on m_i takes away the label of row i that the bias of a heavily regularised member betrays.
 
     average   omega_j proportional to pi_j exp(-l N_j / 2), pi_j uniform in each family of kernels
+    families  the average within each family; then the families are stacked, as members are below
     stack     v >= 0 and b_0 minimise the cross-entropy of b_0 + sum_j v_j u_ij plus
               0.05 |v - omega|^2, over the 120 largest omega
     best      the member of the smallest N_j alone
@@ -43,6 +44,7 @@ from fisherkit.core import (
     Decomposed,
     Decomposer,
     Design,
+    Fold,
     Kernel,
     NotPositiveError,
     RidgePath,
@@ -64,11 +66,12 @@ from fisherkit.tuning import (
     mu_grid,
 )
 
-COMBINE = ("average", "stack", "best")
+COMBINE = ("average", "families", "stack", "best")
 
 _TEMPERATURE = 2.0
 STACKED = 120  # members that stacking may weigh
 _SMALL = 1 << 22  # numbers of a decomposition up to which one more of them does not matter
+_LEAST_FAMILY = 1e-3  # of all weight, from which a family takes part
 _LEFT_OUT = 1e-4  # trace that a low-rank path leaves out, relative to the smallest mu
 
 
@@ -91,6 +94,7 @@ class KernelFamily:
     name: str
     design: Design
     gammas: Sequence[float | None]
+    number: int  # its place among all families
     asked: int  # widths in all, of which those that cannot matter may be left out
 
 
@@ -100,6 +104,7 @@ class Priced:
 
     ``scores`` is a column of centred left-out scores (b, k, q), ``log_prior`` the log of the prior
     mass of each member, ``coefficients`` gives those of f at some mu, (m, k, s) and (k, s).
+    ``handicap`` is what the scores lose beside leave-one-out ones, in cross-entropy.
     """
 
     family: int
@@ -111,6 +116,7 @@ class Priced:
     coefficients: Callable[[list[float]], tuple[Array, Array]]
     centres: np.ndarray
     path: str
+    handicap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -189,6 +195,10 @@ class Pricing:
     overflow: bool = False
     rungs: list[Rung] = field(default_factory=list)
 
+    def loss(self, scores: Array) -> float:
+        """The cross-entropy of one member, calibrated, from its centred scores (n, k, 1)."""
+        return float(fit_scalar(self.parts, [meaningful(scores)], self.likelihood.prior).loss[0])
+
     def add(self, width: Priced) -> None:
         """Calibrate all members at this width, and keep those that may end up with weight."""
         found = fit_scalar(self.parts, width.scores, self.likelihood.prior)
@@ -196,6 +206,7 @@ class Pricing:
             np.asarray(arrays.to_numpy(part), dtype=np.float64)
             for part in (found.slope, found.offset, found.loss)
         )
+        loss = loss - width.handicap
         log_weight = width.log_prior - self.likelihood.total * loss / _TEMPERATURE
         log.info(
             "gamma %.4g: calibrated leave-one-out log-loss %.6g at mu %.4g (%s)",
@@ -204,9 +215,10 @@ class Pricing:
             width.mus[np.argmin(loss)],
             width.path,
         )
-        matter = self._may_matter(loss, log_weight)
+        matter = self._may_matter(width.family, loss, log_weight)
         for position, rung in enumerate(self.rungs):
-            self.rungs[position] = self._lighter(rung, matter(rung.loss, rung.log_weight))
+            if self.combine != "families" or rung.family == width.family:
+                self.rungs[position] = self._lighter(rung, matter(rung.loss, rung.log_weight))
         kept = np.flatnonzero(matter(loss, log_weight))
         if len(kept) + sum(len(rung.kept) for rung in self.rungs) > self.limit:
             self.overflow = True
@@ -235,10 +247,16 @@ class Pricing:
         )
 
     def _may_matter(
-        self, loss: np.ndarray, log_weight: np.ndarray
+        self, family: int, loss: np.ndarray, log_weight: np.ndarray
     ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """Which members may end up with weight, whatever the widths still to come bring."""
-        seen = np.concatenate([log_weight, *(rung.log_weight for rung in self.rungs)])
+        """Which members may end up with weight, whatever the widths still to come bring.
+
+        Those of a family compete among themselves where families are stacked.
+        """
+        rivals = self.rungs
+        if self.combine == "families":
+            rivals = [rung for rung in rivals if rung.family == family]
+        seen = np.concatenate([log_weight, *(rung.log_weight for rung in rivals)])
         if self.combine == "best":
             least = min([loss.min(), *(rung.loss.min() for rung in self.rungs)])
             return lambda loss, log_weight: loss <= least
@@ -272,7 +290,11 @@ class Pricing:
         omega, b_0 = self._weigh()
         # Weights of an average sum to one, not to what rounding has made of it.
         total = float(omega.sum()) if self.combine == "stack" else 1.0
-        omega = _prune(omega, self.min_weight, total)
+        if self.combine == "families":
+            omega, b_0 = self._stack_families(omega, b_0)
+            total = float(omega.sum())
+        else:
+            omega = _prune(omega, self.min_weight, total)
         intercept, columns, shares = b_0, [], []
         parts: dict[tuple[int, float | None], Part] = {}
         for rung, own in zip(self.rungs, _per_rung(self.rungs, omega), strict=True):
@@ -294,6 +316,32 @@ class Pricing:
         logits = self.parts.each(_blend, columns, b_0, shares)
         return Committee(self.rungs, omega, list(parts.values()), intercept, logits, status)
 
+    def _stack_families(self, omega: np.ndarray, b_0: Array) -> tuple[np.ndarray, Array]:
+        """Weights of all members that add up to those of their families, which are stacked."""
+        if not omega.any() or self.overflow:
+            return _prune(omega, self.min_weight, 1.0), b_0
+        families = np.concatenate([np.full(len(rung.mus), rung.family) for rung in self.rungs])
+        log_weight = np.concatenate([rung.log_weight for rung in self.rungs])
+        numbers = np.unique(families)
+        within, mass, columns = np.zeros(len(omega)), [], []
+        for number in numbers:
+            own = families == number
+            likely = np.exp(log_weight[own] - log_weight[own].max())
+            within[own] = _prune(likely / likely.sum(), self.min_weight, 1.0)
+            mass.append(omega[own].sum())
+            shares = [
+                (rung.logits, arrays.like(part[rung.kept], b_0))
+                for rung, part in zip(self.rungs, _per_rung(self.rungs, within * own), strict=True)
+                if part.any()
+            ]
+            pieces = [logits for logits, _ in shares]
+            logits = self.parts.each(_blend, pieces, 0 * b_0, [share for _, share in shares])
+            columns.append(self.parts.each(_stacked, [logits]))
+        v, b_0 = stack(self.parts, columns, arrays.like(np.array(mass), b_0), b_0.shape[0])
+        v = arrays.to_numpy(v)
+        v = np.where(v >= _LEAST_FAMILY * v.sum(), v, 0.0)
+        return within * v[np.searchsorted(numbers, families)], b_0
+
     def _weigh(self) -> tuple[np.ndarray, Array]:
         """Weights of all members (J,), and b_0 (k,)."""
         rungs, likelihood = self.rungs, self.likelihood
@@ -306,7 +354,7 @@ class Pricing:
             return (np.arange(len(loss)) == np.argmin(loss)).astype(float), none
         omega = np.exp(log_weight - log_weight.max())
         omega /= omega.sum()
-        if self.combine == "average":
+        if self.combine in ("average", "families"):
             return omega, none
         # Ties at the bar may have kept more members than are stacked.
         top = np.zeros(len(omega), dtype=bool)
@@ -339,6 +387,11 @@ def _some_members(rows: Likelihood, pieces: Sequence[Array], some: np.ndarray) -
     return arrays.namespace(logits).take(logits, arrays.indices(some, logits), axis=2)
 
 
+def _stacked(rows: Likelihood, pieces: Sequence[Array]) -> Array:
+    """Logits (b, k) as those of one member."""
+    return pieces[0][:, :, None]
+
+
 def _blend(
     rows: Likelihood, pieces: Sequence[Array], b_0: Array, weights: Sequence[Array]
 ) -> Array:
@@ -355,52 +408,81 @@ def log_prior(families: int, widths: int, mus: int) -> float:
     return -math.log(families * widths) - math.log(mus)
 
 
-def assemble(families: Sequence[KernelFamily], Y: Array, pricing: Pricing) -> Committee:
-    """Price every member of every family on rows with the codes Y (n, k), and add them up."""
+def price(
+    families: Sequence[KernelFamily],
+    count: int,
+    Y: Array,
+    pricing: Pricing,
+    folds: Sequence[np.ndarray] | None = None,
+) -> None:
+    """Price the members of these families, of ``count``, on rows with the codes Y (n, k).
+
+    ``folds`` are rows that are left out together.
+    """
     held = None
-    for position, family in enumerate(families):
+    for family in families:
         decomposer = Decomposer(family.design)
         for gamma in family.gammas:
             try:
                 # Let go when the next one is there: memory freed before would go back to the
                 # system, and cost a tenth of a small decomposition to get again.
-                held = _price(pricing, decomposer, position, gamma, Y, len(families), family)
+                held = _price(pricing, decomposer, gamma, Y, count, family, folds)
             except NotPositiveError as error:
                 width = "" if gamma is None else f" at gamma={gamma:.6g}"
                 raise NotPositiveError(f"kernel {family.name!r}{width}: {error}") from None
     del held
-    return pricing.add_up()
 
 
 def _price(
     pricing: Pricing,
     decomposer: Decomposer,
-    position: int,
     gamma: float | None,
     Y: Array,
-    families: int,
+    count: int,
     family: KernelFamily,
+    folds: Sequence[np.ndarray] | None,
 ) -> Decomposed | None:
     """Price the members at one width; returns the decomposition if it is small."""
     decomposed = decomposer.decompose(gamma, lambda unit: _LEFT_OUT * float(GRID[0]) * unit)
     canonical = decomposed.canonical
     path = RidgePath.of(canonical, Y)
     mus = mu_grid(canonical.unit, mu_floor(canonical.unit, canonical.weights))
-    centred = Y - canonical.weights.fold_mean(Y)
+    if folds is None:
+        means, left_out = canonical.weights.fold_mean(Y), path.held_out(list(mus))
+    else:
+        means, left_out = _by_folds(path, list(mus), folds)
+    centred = Y - means
     pricing.add(
         Priced(
-            family=position,
+            family=family.number,
             gamma=gamma,
             unit=canonical.unit,
             mus=mus,
-            log_prior=log_prior(families, family.asked, len(mus)),
-            scores=[meaningful(centred[:, :, None] - path.held_out(list(mus)))],
+            log_prior=log_prior(count, family.asked, len(mus)),
+            scores=[meaningful(centred[:, :, None] - left_out)],
             coefficients=path.coefficients,
             centres=decomposed.centres,
             path=f"{decomposed.method}, rank {canonical.rank}",
         )
     )
     return decomposed if canonical.rank * Y.shape[0] <= _SMALL else None
+
+
+def _by_folds(
+    path: RidgePath, mus: list[float], folds: Sequence[np.ndarray]
+) -> tuple[Array, Array]:
+    """Mean codes (n, k) of the rows that remain, and left-out residuals (n, k, q)."""
+    xp, Y, weights = arrays.namespace(path.Y), path.Y, path.canonical.weights
+    groups, means = [], []
+    for rows in folds:
+        others = arrays.indices(np.setdiff1d(np.arange(Y.shape[0]), rows), Y)
+        mean = weights.take(others).mean(arrays.take_rows(Y, others))
+        means.append(mean[None, :] + xp.zeros_like(Y[: len(rows), :]))
+        places = arrays.indices(rows, Y)
+        groups.append(Fold(places, arrays.indices(np.arange(len(rows)), Y)))
+    back = arrays.indices(np.argsort(np.concatenate(folds), kind="stable"), Y)
+    residuals = path.held_out(mus, groups)
+    return arrays.take_rows(xp.concat(means, axis=0), back), arrays.take_rows(residuals, back)
 
 
 @dataclass(frozen=True)
@@ -462,16 +544,19 @@ def table(committee: Committee, kernels: Sequence[tuple[str, Kernel]]) -> np.nda
 
 def expand(parts: Sequence[Part], kernels: Sequence[Kernel], X: Array) -> list[SharedCentres]:
     """The parts on the training rows X; widths of a kernel with the same centres share them."""
-    xp = arrays.namespace(X)
+    taken: dict[bytes, Array] = {}  # families with the same centres share them, too
     shared: dict[tuple[int, bytes], list[Part]] = {}
     for part in parts:
         shared.setdefault((part.family, part.centres.tobytes()), []).append(part)
+    for (_, key), group in shared.items():
+        if key not in taken:
+            taken[key] = arrays.take_rows(X, arrays.indices(group[0].centres, X))
     return [
         SharedCentres(
             kernels[family],
-            xp.take(X, arrays.indices(group[0].centres, X), axis=0),
+            taken[key],
             tuple(part.gamma for part in group),
             tuple(part.coef for part in group),
         )
-        for (family, _), group in shared.items()
+        for (family, key), group in shared.items()
     ]

@@ -71,7 +71,8 @@ _FORM_MATRICES = 4  # m x m matrices of a decomposition
 class Asked:
     """A committee as the estimator asks for it: everything but the rows.
 
-    ``widths`` gives the gammas of each kernel from the mean and variance of each feature.
+    ``widths`` gives the gammas of each kernel from the mean and variance of each feature, and
+    ``learns`` says which of them learn the relevance of features.
     """
 
     names: Sequence[str]
@@ -82,6 +83,7 @@ class Asked:
     combine: str
     min_weight: float
     seed: int
+    learns: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)

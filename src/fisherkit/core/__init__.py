@@ -69,6 +69,7 @@ from fisherkit.core.ridge import (
     Resolvent,
     Ridge,
     RidgePath,
+    coefficients_at,
     left_out,
     left_out_of,
     solve,

@@ -357,6 +357,23 @@ def solve_whitened(G: Array, Y: Array, weights: Weights, bias: Bias, mu: float) 
     )
 
 
+def coefficients_at(
+    K: Array, Y: Array, weights: Weights, bias: Bias, mu: float
+) -> tuple[Array, Array] | None:
+    """Coefficients (n, k) and intercept (k,) alone, or ``None`` without a factor; consumes K."""
+    xp, (G, _) = arrays.namespace(K), whiten(K, weights)
+    s, targets = weights.root, weights.root[:, None] * Y
+    if bias.variance:
+        bias.fold(G, s)
+    arrays.add_to_diagonal(G, mu)
+    factor = arrays.cholesky(G)
+    if factor is None:
+        return None
+    solved = arrays.cholesky_solve(factor, xp.concat([targets, s[:, None]], axis=1))
+    alpha, intercept, _ = bias.eliminate(solved, s, targets)
+    return s[:, None] * alpha, intercept
+
+
 @dataclass(frozen=True)
 class HalfResolvent:
     """B(mu) = mu (H'H - share a a') from H (n, n), the inverse of a Cholesky factor."""

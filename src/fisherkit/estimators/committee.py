@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from fisherkit.committee import COMBINE, Asked, CommitteeFit, Status, fit, table
-from fisherkit.core import KERNELS, Array, Kernel, arrays, width_of_moments, width_step
+from fisherkit.core import KERNELS, Array, Kernel, View, arrays, width_of_moments, width_step
 from fisherkit.estimators import validation
 from fisherkit.estimators.base import PENALTIES, KernelModel, whole
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.interfaces import ClassWeight, Container, KernelName, MemoryLimit, Seed
-from fisherkit.rows import RowSource, require_finite_model
+from fisherkit.rows import MemoryRows, RowSource, require_finite_model
 from fisherkit.stored import stored
 from fisherkit.tuning import GRID, mention, probabilities
 
@@ -42,18 +42,23 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
 
     Parameters
     ----------
-    kernels : sequence of str or callable, default=("rbf", "laplacian")
-        Names of ``sklearn.metrics.pairwise``, or callables ``k(x, y, gamma=...)`` of two rows.
-        The families have equal weight before the data are seen.
+    kernels : sequence of str, callable or pair, default=("rbf", "laplacian")
+        Names of `fisherkit.core.KERNELS`, or callables ``k(x, y, gamma=...)`` of two rows; a pair
+        of such a kernel and a `View`, or the numbers of columns, sees these columns only. The
+        families have equal weight before the data are seen.
     n_widths : int, default=7
         Widths of each kernel, an octave apart, about the spread of the features (as
         `reference_width` measures it; that of rbf for callables).
     gammas : None, sequence of float, or one such sequence for each kernel, default=None
         Kernel coefficients to use instead. Kernels that have none ignore both parameters.
-    combine : {"average", "stack", "best"}, default="average"
+    learn : bool or sequence of bool, default=False
+        Whether each kernel has a second family that learns how much each column matters (rbf,
+        laplacian and exponential can): from slopes of a fit, priced on folds that it has not seen.
+    combine : {"average", "families", "stack", "best"}, default="average"
         "average" weighs members by the root of their leave-one-out likelihood, "stack" fits
-        non-negative weights to the leave-one-out logits, shrunk to the average, and "best" takes
-        the single member of the smallest calibrated log-loss.
+        non-negative weights to the leave-one-out logits, shrunk to the average, "families"
+        averages within each family and stacks these, and "best" takes the single member of the
+        smallest calibrated log-loss.
     min_weight : float in [0, 1), default=1e-4
         Members of less weight are dropped, and the others rescaled: prediction evaluates only
         widths that matter.
@@ -93,6 +98,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         Their weights; 0 for members dropped. They sum to 1 unless stacked.
     effective_members_ : float
         1 / sum of squared (normalised) weights.
+    relevance_ : dict
+        For each kernel that has learned the scale of each column, (n_features_in_,); 0 for columns
+        that it does not see.
     dual_coef_ : dict
         For each (kernel, gamma) in use the coefficients of its centres, summed over mu: (m,) for
         two classes, otherwise (n_classes, m).
@@ -155,10 +163,11 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
 
     def __init__(
         self,
-        kernels: Sequence[KernelName] = ("rbf", "laplacian"),
+        kernels: Sequence[KernelName | tuple[KernelName, View | ArrayLike]] = ("rbf", "laplacian"),
         *,
         n_widths: int = 7,
         gammas: Sequence[ArrayLike] | None = None,
+        learn: bool | Sequence[bool] = False,
         combine: str = "average",
         min_weight: float = 1e-4,
         degree: float = 3,
@@ -175,6 +184,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.kernels = kernels
         self.n_widths = n_widths
         self.gammas = gammas
+        self.learn = learn
         self.combine = combine
         self.min_weight = min_weight
         self.degree = degree
@@ -202,7 +212,11 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
 
     @whole
     def fit(
-        self, X: Container | ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: Container | ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Rate every member by leave-one-out, weigh them, and add them up.
 
@@ -213,6 +227,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             Labels of any type.
         sample_weight : (n,), default=None
             Number of copies of each row.
+        groups : (n,), default=None
+            Rows of a group (of a person, say) are left out together: members are rated on four
+            folds of groups.
 
         Returns
         -------
@@ -220,16 +237,18 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         """
         self._check_words()
         rows = self._open(X, y, sample_weight)
-        self._store(rows, fit(rows, self._asked()))
+        self._store(rows, fit(rows, self._asked(), _groups_of(rows, groups)))
         return self
 
     def _store(self, rows: RowSource, fit: CommitteeFit) -> None:
         """Fitted attributes."""
         committee, intercept = fit.committee, fit.committee.intercept
-        names, labels, flat = self._names(), rows.labels, rows.flat
+        names, labels, flat = fit.names, rows.labels, rows.flat
         assert labels is not None
         self.classes_ = labels.classes
-        self._record = _Record(table(committee, list(zip(names, self._kernels(), strict=True))))
+        self._record = _Record(table(committee, list(zip(names, fit.kernels, strict=True))))
+        learned = names[len(names) - len(fit.relevance) :]
+        self.relevance_ = dict(zip(learned, fit.relevance, strict=True))
         self.weights_ = arrays.like(committee.weights, intercept)
         self.effective_members_ = committee.effective_members
         self.status_ = committee.status
@@ -254,12 +273,44 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         validation.one_of("penalty", self.penalty, PENALTIES)
         validation.positive("n_widths", self.n_widths)
         names = self._names()
-        validation.kernel_arguments(self.kernel_params, self.kernels)
+        kernels = [kernel for kernel, _ in self._pairs()]
+        validation.kernel_arguments(self.kernel_params, kernels)
         validation.gamma_lists("gammas", self.gammas, len(names))
+        self._learns()
+
+    def _pairs(self) -> list[tuple[Any, View | None]]:
+        """Each kernel, and what it sees."""
+        return [
+            (kernel[0], _view(kernel[1])) if isinstance(kernel, tuple) else (kernel, None)
+            for kernel in self.kernels
+        ]
 
     def _kernels(self) -> list[Kernel]:
         """The kernels but for their widths."""
-        return [replace(self._with_parameters(k), takes_gamma=callable(k)) for k in self.kernels]
+        return [
+            replace(self._with_parameters(kernel), takes_gamma=callable(kernel), view=view)
+            for kernel, view in self._pairs()
+        ]
+
+    def _learns(self) -> list[bool]:
+        """Which of the kernels learn what matters."""
+        kernels = self._kernels()
+        families = [kernel.stationary for kernel in kernels]
+        able = [family is not None and family.has_slopes for family in families]
+        if isinstance(self.learn, bool | np.bool_):
+            return [bool(self.learn) and can for can in able]
+        asked = [validation.flag("learn", bool(flag)) for flag in self.learn]
+        if len(asked) != len(kernels):
+            raise ValueError(
+                f"learn has {len(asked)} values for {len(kernels)} kernels; give one for each."
+            )
+        for name, flag, can in zip(self._names(), asked, able, strict=True):
+            if flag and not can:
+                raise ValueError(
+                    f"learn asks kernel {name!r} to learn what matters, which has no slopes; rbf, "
+                    "laplacian and exponential have."
+                )
+        return asked
 
     def _row_numbers(self) -> int:
         members = len(GRID) * len(self.kernels) * self.n_widths
@@ -268,6 +319,12 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     def _asked(self) -> Asked:
         """The parameters, checked."""
         kernels = self._kernels()
+        for kernel in kernels:
+            if kernel.view is not None and kernel.view.columns.max() >= self.n_features_in_:
+                raise ValueError(
+                    f"a view asks for column {kernel.view.columns.max()}, but X has "
+                    f"{self.n_features_in_} columns, counted from 0."
+                )
         return Asked(
             names=self._names(),
             kernels=kernels,
@@ -275,6 +332,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             penalty=self.penalty,
             basis=self._basis(),
             combine=self.combine,
+            learns=self._learns(),
             min_weight=self.min_weight,
             seed=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
         )
@@ -289,14 +347,17 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         if len(self.kernels) == 0:
             raise ValueError("kernels is empty; name at least one kernel, for example ('rbf',).")
         known = [name for name in KERNELS if name != "precomputed"]
-        names = [
-            getattr(kernel, "__name__", type(kernel).__name__)
-            if callable(kernel)
-            else validation.one_of("kernels: kernel", kernel, known, also=" or a callable")
-            for kernel in self.kernels
-        ]
+        names = []
+        for kernel, view in self._pairs():
+            if callable(kernel):
+                name = getattr(kernel, "__name__", type(kernel).__name__)
+            else:
+                name = validation.one_of("kernels: kernel", kernel, known, also=" or a callable")
+            names.append(name if view is None else f"{name} on {_called(view)}")
         if len(set(names)) < len(names):
-            raise ValueError(f"kernels={self.kernels!r} names a kernel twice.")
+            raise ValueError(
+                f"kernels names a kernel twice: {', '.join(names)}. (Views may have names.)"
+            )
         return names
 
     def _widths(
@@ -318,3 +379,47 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
                 reference = width_of_moments(mean, variance, model)
                 widths.append(tuple(float(g) for g in reference * octave**octaves))
         return widths
+
+
+def _view(given: Any) -> View:
+    """What a kernel is to see, checked."""
+    view = given if isinstance(given, View) else View(np.asarray(given))
+    columns = np.asarray(view.columns)
+    if columns.ndim != 1 or columns.dtype.kind not in "iu" or not len(columns) or columns.min() < 0:
+        raise ValueError(
+            f"a kernel is to see the columns {given!r}; use a View or a list of column numbers, "
+            "counted from 0."
+        )
+    if view.scale is not None:
+        scale = np.asarray(view.scale)
+        if scale.shape != columns.shape or not np.all(np.isfinite(scale)):
+            raise ValueError(
+                f"a view has scale={view.scale!r}; give a finite number for each of its "
+                f"{len(columns)} columns, or None."
+            )
+    return view
+
+
+def _called(view: View) -> str:
+    """The name of a view, or its columns."""
+    if view.name:
+        return view.name
+    columns = ", ".join(map(str, view.columns[:6]))
+    return f"columns {columns}" + (f" and {len(view.columns) - 6} more" * (len(view.columns) > 6))
+
+
+def _groups_of(rows: RowSource, groups: ArrayLike | None) -> np.ndarray | None:
+    """The group of each row of the fit, as numbers."""
+    if groups is None:
+        return None
+    if not isinstance(rows, MemoryRows) or rows.plan.streamed:
+        raise ValueError("groups need every row in memory; raise max_memory, or leave groups=None.")
+    values = np.asarray(groups)
+    if values.shape != (rows.n,):
+        raise ValueError(
+            f"groups has the shape {values.shape}; give one group for each of {rows.n} rows."
+        )
+    index = np.unique(values[rows.kept], return_inverse=True)[1]
+    if index.max() < 1:
+        raise ValueError("groups names one group only; at least two are needed.")
+    return index

@@ -42,10 +42,13 @@ class View:
     columns : (p,) of int
     scale : (p,) or None
         ``None`` leaves the columns as they are.
+    name : str
+        What it is called.
     """
 
     columns: np.ndarray
     scale: np.ndarray | None = None
+    name: str = ""
 
     def __call__(self, X: Array) -> Array:
         """The columns (n, p) of rows X (n, d)."""
@@ -59,7 +62,7 @@ class View:
 
     def scaled(self, scale: np.ndarray) -> View:
         """The same columns in other units; (p,)."""
-        return View(self.columns, scale)
+        return replace(self, scale=scale)
 
 
 class Family:
@@ -139,6 +142,11 @@ class Stationary(Family):
 
     def diagonal(self, X: Array, kernel: Kernel) -> Array:
         return arrays.namespace(X).ones_like(X[:, 0])
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether `slopes` is there."""
+        return type(self).slopes is not Stationary.slopes
 
     def slopes(self, X: Array, coef: Array, gamma: float) -> Iterator[Array]:
         """df/dx_j at every row x of X (n, d), for each column j; (n, k) each.
@@ -225,7 +233,7 @@ class Laplacian(Stationary):
         K = arrays.exp_in_place(arrays.cityblock(X, X) * -gamma)
         whole = K @ coef
         low, high = xp.min(X, axis=0), xp.max(X, axis=0)
-        two = np.asarray(arrays.to_numpy(xp.all((X == low) | (X == high), axis=0)))
+        two = np.asarray(arrays.to_numpy(xp.all((low == X) | (high == X), axis=0)))
         for j in range(X.shape[1]):
             x = X[:, j]
             if two[j]:
@@ -259,7 +267,7 @@ class Exponential(Rbf):
         """Rows that equal x count for nothing there: the kernel has a peak."""
         xp = arrays.namespace(X)
         D = self.distances(X, X)
-        near = D <= _SAME * float(xp.max(D))
+        near = _SAME * float(xp.max(D)) >= D
         W = gamma * arrays.exp_in_place(D * -gamma) / xp.where(near, xp.ones_like(D), D)
         return _radial_slopes(X, xp.where(near, xp.zeros_like(W), W), coef)
 
