@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         SparseFisherClassifier,
     )
     from fisherkit.inspection import audit
+    from fisherkit.methods import TableClassifier
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,7 @@ __all__ = [
     "KernelFisherClassifier",
     "KernelRidgeCV",
     "SparseFisherClassifier",
+    "TableClassifier",
     "View",
     "audit",
 ]
@@ -36,6 +38,7 @@ _HOMES = {
     "KernelFisherClassifier": "estimators.fisher",
     "KernelRidgeCV": "estimators.fisher",
     "SparseFisherClassifier": "estimators.sparse",
+    "TableClassifier": "methods",
     "View": "core",
     "audit": "inspection.auditing",
 }

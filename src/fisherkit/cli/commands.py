@@ -147,7 +147,8 @@ def fit(
     with _failing():
         _check_outputs((data, test), model, report)
         from fisherkit.cli import console
-        from fisherkit.training import fitting, method_named, saved
+        from fisherkit.methods import method_named
+        from fisherkit.training import fitting, saved
 
         method_named(method)
         if data is None and (target or test or drop or keep or text):
@@ -424,9 +425,9 @@ def _failing() -> Iterator[None]:
     except KeyboardInterrupt as error:
         raise _stop("interrupted", INTERRUPTED) from error
     except ValueError as error:
+        from fisherkit.methods import RecipeError
         from fisherkit.models import ModelFileError
         from fisherkit.rows import BudgetError
-        from fisherkit.training import RecipeError
 
         codes = {ModelFileError: WRONG_MODEL, RecipeError: WRONG_USE, BudgetError: WRONG_USE}
         raise _stop(error, codes.get(type(error), WRONG_TABLE)) from error

@@ -30,11 +30,12 @@ from scipy.stats import binomtest
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import log_loss
 
+from fisherkit.columns import Column
 from fisherkit.core import progress
 from fisherkit.interfaces import Json
-from fisherkit.tables import Column
+from fisherkit.methods import method_named
 from fisherkit.terminal import counted, printable, spent
-from fisherkit.training import STAGES, Training, method_named
+from fisherkit.training import STAGES, Training
 
 _CONFIDENCE = 0.95
 _SHOWN = 50  # columns
@@ -74,7 +75,7 @@ class Summary(TypedDict):
 
 def describe(training: Training) -> Summary:
     """The summary of a training."""
-    model, y = training.model[-1], training.y
+    model, y = training.model.estimator_, training.y
     classes, counts = np.unique(y, return_counts=True)
     return {
         "source": training.source,

@@ -8,7 +8,7 @@ import typer
 
 def _methods() -> list[str]:
     """Names of the methods, for completion."""
-    from fisherkit.training import METHODS
+    from fisherkit.methods import METHODS
 
     return list(METHODS)
 

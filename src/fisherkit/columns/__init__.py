@@ -1,18 +1,17 @@
 """What the columns of a table are, what is said of them, and how they become features."""
 
 from fisherkit.columns.features import (
-    MOST_NAMES,
-    fit_in_parts,
+    MISSING_LEVEL,
+    Features,
+    Levels,
+    Numbers,
+    coded,
     in_memory,
-    names_of,
-    preparation,
     rare_below,
-    transformed,
 )
 from fisherkit.columns.frames import (
     TableError,
     as_text,
-    column_parts,
     is_number,
     level_counts,
     moments,
@@ -23,5 +22,16 @@ from fisherkit.columns.frames import (
     replaced,
     row_parts,
     texts,
+)
+from fisherkit.columns.inputs import frame_of
+from fisherkit.columns.kinds import (
+    EXACT,
+    Column,
+    identifier,
+    match,
+    refuse_dates,
+    refuse_infinite,
+    refuse_unusable,
+    unused,
 )
 from fisherkit.columns.options import ColumnOptions

@@ -19,7 +19,7 @@ class ColumnOptions:
 
     ``target`` holds the labels; columns of ``drop`` are left out, columns of ``keep`` are used
     although they look like row numbers, and columns of ``text`` are text although they look like
-    numbers.
+    numbers. ``command`` says that they were given to the command, for advice in messages.
     """
 
     path: FilePath
@@ -28,6 +28,11 @@ class ColumnOptions:
     keep: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     encoding: str = "utf-8"
+    command: bool = True
+
+    def option(self, what: str, name: str) -> str:
+        """How the user would say it of a column: ``--drop 'age'`` or ``drop=['age']``."""
+        return f"--{what} {name!r}" if self.command else f"{what}=[{name!r}]"
 
     def check(self, names: list[str]) -> str:
         """The target, if the table with these columns has it and everything else named."""

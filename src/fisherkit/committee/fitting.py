@@ -99,7 +99,7 @@ def fit(rows: RowSource, asked: Asked, groups: np.ndarray | None = None) -> Comm
         parts: Parts = LocalParts([Likelihood.of(labels.indicator, rows.weights)])
         pricing, learned = _priced(rows, asked, parts, groups)
         for number, scale in learned:
-            names.append(f"{asked.names[number]}, learned")
+            names.append(f"learned {asked.names[number]}")
             kernels.append(learned_kernel(asked.kernels[number], scale, rows.X.shape[1]))
         found, X, places = pricing.add_up(), rows.X, rows.kept
     else:

@@ -53,6 +53,11 @@ class Inside:
         return getattr(self.estimator, "_training", None)
 
     @property
+    def in_blocks(self) -> bool:
+        """Whether the fit has read its rows in blocks, and keeps none of them."""
+        return getattr(self.estimator, "_training", self) is None
+
+    @property
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the data that took part in the fit, and which row of the fit each became."""
         return self.estimator._rows_of_fit()

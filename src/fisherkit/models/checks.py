@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from fisherkit.estimators import inside
+from fisherkit.methods import TableClassifier
 from fisherkit.models.archives import ModelFileError
 from fisherkit.stored import NAMES
 
@@ -127,6 +128,8 @@ def check_model(model: BaseEstimator, about: Metadata, size: int) -> None:
 
 def _check_model(model: BaseEstimator, about: Metadata, size: int) -> None:
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    if isinstance(model, TableClassifier):
+        steps = [model.features_, model.estimator_]
     last = steps[-1]
     if not (type(last) in NAMES and isinstance(last, BaseEstimator) and hasattr(last, "predict")):
         raise ModelFileError(f"it holds a {type(last).__name__} where a model should be.")
@@ -177,15 +180,14 @@ def _known_rows(model: BaseEstimator, features: int) -> np.ndarray:
     return np.zeros((2, features))
 
 
-def _try_levels(model: Pipeline, columns: list[Metadata]) -> None:
+def _try_levels(model: TableClassifier, columns: list[Metadata]) -> None:
     """Encode every text that the training saw, up to some hundred thousand cells."""
-    texts = model["prepare"].named_transformers_.get("text")
-    if texts is None:
+    levels = {text.name: [*text.known, *text.rare] for text in model.features_.texts}
+    if not levels:
         return
-    levels = texts[-1].categories_
-    most = max(1, min(max(map(len, levels)), _LEVELS_TRIED // len(columns)))
+    most = max(1, min(max(map(len, levels.values())), _LEVELS_TRIED // len(columns)))
     table = pd.concat([_rows(columns).iloc[:1]] * most, ignore_index=True)
-    for name, known in zip(texts.feature_names_in_, levels, strict=True):
+    for name, known in levels.items():
         table[name] = np.resize(known, most)
     _ask(model, table)
 

@@ -1,9 +1,9 @@
 """Fitted classifiers as ONNX graphs, preparation and calibration included, in double precision.
 
 The graph has two outputs: ``label`` and ``probabilities`` (n, n_classes), columns in the order of
-``classes_`` (also in the properties of the model). A pipeline whose first step is a
-`ColumnTransformer` has one input (n, 1) for each column, of doubles or of strings, where an empty
-string is a missing value; any other model has one input ``X`` (n, n_features) of doubles.
+``classes_`` (also in the properties of the model). A `TableClassifier` has one input (n, 1) for
+each column, of doubles or of strings, where an empty string is a missing value; any other model has
+one input ``X`` (n, n_features) of doubles.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from importlib.metadata import version
 
 import numpy as np
 from sklearn.base import ClassifierMixin, TransformerMixin
-from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from fisherkit.columns import names_of
+from fisherkit.columns import MISSING_LEVEL, Features, Levels
 from fisherkit.core import FittedKernel, Kernel, Parametric
 from fisherkit.estimators import DecisionMixin, DiscriminantMixin, FisherCommitteeClassifier, inside
+from fisherkit.methods import TableClassifier
 
 try:
     from onnx import ModelProto
@@ -42,14 +42,13 @@ def to_onnx(model: ClassifierMixin) -> ModelProto:
     Parameters
     ----------
     model : a fitted classifier of fisherkit, or a Pipeline that ends in one
-        Steps before it may be `StandardScaler`, `SimpleImputer`, and a `ColumnTransformer` of
-        named columns with these and, for text, `OneHotEncoder`.
+        Steps before it may be `StandardScaler` and `SimpleImputer`.
 
     Returns
     -------
     onnx.ModelProto
-        Its inputs are the columns by name, (n, 1) each, where the first step is a
-        `ColumnTransformer`, otherwise "X" (n, d); its outputs are "label" (n,) and "probabilities"
+        Its inputs are the columns by name, (n, 1) each, of a `TableClassifier`, otherwise "X"
+        (n, d); its outputs are "label" (n,) and "probabilities"
         (n, n_classes).
 
     Raises
@@ -75,11 +74,13 @@ def to_onnx(model: ClassifierMixin) -> ModelProto:
     check_is_fitted(model)
     steps = list(model.named_steps.values()) if isinstance(model, Pipeline) else [model]
     *preparation, classifier = steps
+    if isinstance(model, TableClassifier):
+        classifier = model.estimator_
     if not isinstance(classifier, DecisionMixin):
         raise ExportError(f"{type(classifier).__name__} is not a classifier of fisherkit.")
     graph = Graph(_prefix(getattr(model, "feature_names_in_", [])))
-    if preparation and isinstance(preparation[0], ColumnTransformer):
-        X = _columns(graph, preparation.pop(0))
+    if isinstance(model, TableClassifier):
+        X = _features(graph, model.features_)
     else:
         X = graph.input("X", "number", steps[0].n_features_in_)
     for step in preparation:
@@ -99,33 +100,6 @@ def _prefix(columns: Iterable[object]) -> str:
     while any(str(column).startswith(prefix) for column in columns):
         prefix += "/"
     return prefix
-
-
-def _columns(graph: Graph, transformer: ColumnTransformer) -> str:
-    """Inputs by column, prepared and side by side."""
-    parts = []
-    for name, step, columns in transformer.transformers_:
-        if step == "drop" or len(columns) == 0:
-            continue
-        if not hasattr(transformer, "feature_names_in_"):
-            raise ExportError(f"ColumnTransformer part {name!r}: its columns have no names.")
-        columns = names_of(columns, transformer.feature_names_in_)
-        taken = sorted({"label", "probabilities"}.intersection(columns))
-        if taken:
-            raise ExportError(
-                f"Column {taken[0]!r} is called as an output of the graph is; give the column "
-                "another name and train again."
-            )
-        steps = [s for _, s in step.steps] if isinstance(step, Pipeline) else [step]
-        if isinstance(steps[-1], OneHotEncoder):
-            parts += _levels(graph, steps, list(columns))
-            continue
-        X = [graph.input(column, "number", 1) for column in columns]
-        joined = graph.add("Concat", *X, axis=1)
-        for s in steps:
-            joined = _numeric(graph, s, joined)
-        parts.append(joined)
-    return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
 
 
 def _numeric(graph: Graph, step: TransformerMixin | str | None, X: str) -> str:
@@ -149,45 +123,50 @@ def _numeric(graph: Graph, step: TransformerMixin | str | None, X: str) -> str:
     raise ExportError(f"{type(step).__name__} cannot be exported; use StandardScaler.")
 
 
-def _levels(graph: Graph, steps: list[TransformerMixin], columns: list[str]) -> list[str]:
-    """One-hot columns of text inputs; what is missing is what the imputer makes of it."""
-    *before, encoder = steps
-    fill = [None] * len(columns)
-    if len(before) == 1 and isinstance(before[0], SimpleImputer):
-        fill = list(before[0].statistics_)
-    elif before:
-        raise ExportError("Text columns may have a SimpleImputer before OneHotEncoder, no more.")
-    if encoder.drop is not None or encoder.handle_unknown not in ("ignore", "infrequent_if_exist"):
+def _features(graph: Graph, features: Features) -> str:
+    """Inputs by column, as `Features.transform` makes features of them."""
+    taken = sorted({"label", "probabilities"}.intersection(features.columns))
+    if taken:
         raise ExportError(
-            "OneHotEncoder must have drop=None, and handle_unknown='infrequent_if_exist' or "
-            "'ignore'."
+            f"Column {taken[0]!r} is called as an output of the graph is; give the column "
+            "another name and train again."
         )
-    rare = getattr(encoder, "infrequent_categories_", [None] * len(columns))
-    parts = []
-    for column, levels, infrequent, value in zip(
-        columns, encoder.categories_, rare, fill, strict=True
-    ):
-        together = set() if infrequent is None else set(infrequent)
-        frequent = [level for level in levels if level not in together]
-        if not all(isinstance(level, str) for level in levels):
-            raise ExportError(f"Column {column!r}: levels must be text.")
-        width = len(frequent) + bool(together)
-        position = {level: number for number, level in enumerate(frequent)}
-        # Rare and unseen levels share the last column; without one, a row of zeros.
-        last = len(frequent)
-        position |= dict.fromkeys(sorted(together), last)
-        position.setdefault("", position.get(value, last))
-        number = graph.add(
-            "LabelEncoder",
-            graph.input(column, "text", 1),
-            keys_strings=list(position),
-            values_int64s=list(position.values()),
-            default_int64=last,
-        )
-        table = np.eye(last + 1, width)
-        flat = graph.add("Reshape", number, graph.constant([-1], "integer"))
-        parts.append(graph.add("Gather", graph.constant(table), flat))
-    return parts
+    parts, numbers = [], features.numbers
+    if numbers.names:
+        inputs = [graph.input(column, "number", 1) for column in numbers.names]
+        X = graph.add("Concat", *inputs, axis=1)
+        X = graph.add("Where", graph.add("IsNaN", X), graph.constant(numbers.median), X)
+        centred = graph.plus(X, -numbers.mean)
+        parts.append(graph.add("Div", centred, graph.constant(numbers.scale)))
+    parts += [_ranks(graph, X, int(j), *numbers.knots_of(j)) for j in numbers.ranked]
+    parts += [_levels(graph, levels) for levels in features.texts]
+    return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
+
+
+def _ranks(graph: Graph, X: str, column: int, knots: np.ndarray, ranks: np.ndarray) -> str:
+    """Places of the numbers of a column, straight between knots; (n, 1)."""
+    x = graph.add("Gather", X, graph.constant([column], "integer"), axis=1)
+    share = graph.add("Div", graph.plus(x, -knots[:-1]), graph.constant(np.diff(knots)))
+    share = graph.add("Clip", share, graph.constant(0.0), graph.constant(1.0))
+    return graph.plus(graph.matmul(share, np.diff(ranks)[:, None]), ranks[0])
+
+
+def _levels(graph: Graph, levels: Levels) -> str:
+    """Indicators of the levels of a column of texts, in which missing ones are empty."""
+    # Rare and unseen levels share the last column; without one, a row of zeros.
+    last = len(levels.known)
+    position = {level: number for number, level in enumerate(levels.known)}
+    position |= dict.fromkeys(levels.rare, last)
+    position.setdefault("", position.get(MISSING_LEVEL, last))
+    number = graph.add(
+        "LabelEncoder",
+        graph.input(levels.name, "text", 1),
+        keys_strings=list(position),
+        values_int64s=list(position.values()),
+        default_int64=last,
+    )
+    flat = graph.add("Reshape", number, graph.constant([-1], "integer"))
+    return graph.add("Gather", graph.constant(np.eye(last + 1, levels.width)), flat)
 
 
 def _decisions(graph: Graph, model: ClassifierMixin, X: str) -> str:

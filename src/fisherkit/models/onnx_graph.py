@@ -100,21 +100,16 @@ def squared_distances(graph: Graph, X: str, centres: np.ndarray, weight: ArrayLi
     return graph.add("Max", distances, graph.constant(0.0))
 
 
-def summed_over_features(graph: Graph, X: str, centres: np.ndarray, term: str) -> str:
-    """sum_k term(x_k, z_k), (n, m); the term is "absolute" |x - z| or "chi2" (x - z)^2/(x + z)."""
+Term = Callable[[Graph, str, str], str]  # of x (n, 1) and z (m,), in the body of a loop
+
+
+def summed_over_features(graph: Graph, X: str, centres: np.ndarray, term: Term) -> str:
+    """sum_k term(x_k, z_k), (n, m)."""
     m = len(centres)
     body = Graph(prefix=f"{graph.prefix}sum_{len(graph.nodes)}_")
     total_in, x_in, z, total_out = (f"{body.prefix}{name}" for name in ("sum", "x", "z", "out"))
     x = body.add("Unsqueeze", x_in, body.constant([1], "integer"))
-    gap = body.add("Sub", x, z)
-    if term == "absolute":
-        value = body.add("Abs", gap)
-    else:
-        total = body.add("Add", x, z)
-        zero = body.constant(0.0)
-        empty = body.add("Equal", total, zero)
-        safe = body.add("Where", empty, body.constant(1.0), total)
-        value = body.add("Where", empty, zero, body.add("Div", body.add("Mul", gap, gap), safe))
+    value = term(body, x, z)
     body.add("Add", total_in, value, output=total_out)
     double = TensorProto.DOUBLE
     step = helper.make_graph(
@@ -195,10 +190,38 @@ def _polynomial(
     return [graph.add("Pow", inner, degree) for inner in _inner(graph, X, centres, kernel, gammas)]
 
 
-_chi2 = partial(summed_over_features, term="chi2")
+def _absolute(body: Graph, x: str, z: str) -> str:
+    """|x - z|."""
+    return body.add("Abs", body.add("Sub", x, z))
+
+
+def _chi2_term(body: Graph, x: str, z: str) -> str:
+    """(x - z)^2 / (x + z)."""
+    gap, total, zero = body.add("Sub", x, z), body.add("Add", x, z), body.constant(0.0)
+    empty = body.add("Equal", total, zero)
+    safe = body.add("Where", empty, body.constant(1.0), total)
+    return body.add("Where", empty, zero, body.add("Div", body.add("Mul", gap, gap), safe))
+
+
+def _additive(
+    graph: Graph, X: str, centres: np.ndarray, kernel: Kernel, gammas: Gammas
+) -> list[str]:
+    def term(body: Graph, x: str, z: str, gamma: float) -> str:
+        """log((1 + coef0 exp(-gamma |x - z|)) / (1 + coef0))."""
+        near = body.add("Exp", body.times(_absolute(body, x, z), -gamma))
+        share = kernel.coef0 / (1 + kernel.coef0)
+        return body.add("Log", body.plus(body.times(near, share), 1 - share))
+
+    sums = (summed_over_features(graph, X, centres, partial(term, gamma=gamma)) for gamma in gammas)
+    return [graph.add("Exp", total) for total in sums]
+
+
+_chi2 = partial(summed_over_features, term=_chi2_term)
 KERNELS: dict[str, Values] = {
     "rbf": _decay(squared_distances),
-    "laplacian": _decay(partial(summed_over_features, term="absolute")),
+    "laplacian": _decay(partial(summed_over_features, term=_absolute)),
+    "exponential": _decay(lambda *given: given[0].add("Sqrt", squared_distances(*given))),
+    "additive": _additive,
     "chi2": _decay(_chi2),
     "additive_chi2": _fixed(lambda graph, *given: graph.add("Neg", _chi2(graph, *given))),
     "linear": _fixed(_linear),
@@ -213,4 +236,9 @@ def kernel_blocks(
     graph: Graph, kernel: Kernel, X: str, centres: np.ndarray, gammas: Gammas
 ) -> list[str]:
     """Values of a `fisherkit.core.Kernel` in `KERNELS` with centres (m, d) for every gamma."""
+    view = kernel.view
+    if view is not None:
+        X = graph.add("Gather", X, graph.constant(view.columns, "integer"), axis=1)
+        X = X if view.scale is None else graph.times(X, view.scale)
+        centres = view(centres)
     return KERNELS[str(kernel.name)](graph, X, centres, kernel, gammas)

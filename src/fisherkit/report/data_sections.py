@@ -6,14 +6,13 @@ from importlib.metadata import version
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from sklearn.base import TransformerMixin
 
-from fisherkit.columns import names_of
 from fisherkit.core import Ridge
 from fisherkit.inspection import doubts, harms
+from fisherkit.methods import method_named
 from fisherkit.report.blocks import Block, Section, number, rows_table, section, text
 from fisherkit.terminal import percent
-from fisherkit.training import Training, method_named
+from fisherkit.training import Training
 
 _COLUMNS = 60
 _DOUBTED = 15
@@ -86,7 +85,7 @@ WORDS = (
 
 def suspects(training: Training, ridge: Ridge | None) -> Section:
     """Rows whose label the model without them doubts most; ``ridge`` is the fit, if known."""
-    model = training.model[-1]
+    model = training.model.estimator_
     position = np.arange(len(training.y))
     table = doubts(model, training.y, index=position, influence=False)
     doubted = table[(table["label"] != table["suggested"]) & table["probability"].notna()]
@@ -168,34 +167,28 @@ def _column(values: pd.Series) -> list[str]:
 
 
 def _preparation(training: Training) -> list[Block]:
-    """What each group of columns goes through before the classifier."""
-    before = training.model[:-1]
-    groups: list[list[str]] = []
-    for _, step in before.steps:
-        if not hasattr(step, "transformers_"):
-            groups.append([_steps(step), "all"])
-            continue
-        for _, transformer, columns in step.transformers_:
-            names = names_of(columns, training.X.columns)
-            if names and transformer != "drop":
-                more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
-                groups.append([_steps(transformer), ", ".join(names[:12]) + more])
-    if not groups:
-        return []
+    """How columns become features."""
+    features = training.model.features_
+    levels = [text.name for text in features.texts]
+    ranks = "; their ranks" if len(features.numbers.ranked) else ""
+    kinds = {
+        f"numbers: median where missing, scaled{ranks}": features.numbers.names,
+        "texts: an indicator of each level, rare ones together": levels,
+    }
+    rows = []
+    for how, names in kinds.items():
+        more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
+        if names:
+            rows.append([how, ", ".join(names[:12]) + more])
     return [
         {
             "type": "table",
             "title": "Preparation",
-            "head": ["steps", "columns"],
-            "rows": groups,
-            "note": f"The classifier sees {len(before.get_feature_names_out()):,} features.",
+            "head": ["how", "columns"],
+            "rows": rows,
+            "note": f"The classifier sees {len(features.sources):,} features.",
         }
     ]
-
-
-def _steps(transformer: TransformerMixin | str) -> str:
-    steps = [step for _, step in getattr(transformer, "steps", [("", transformer)])]
-    return ", then ".join(s if isinstance(s, str) else type(s).__name__ for s in steps)
 
 
 def ending(training: Training) -> list[Section]:

@@ -16,6 +16,7 @@ from fisherkit.estimators import (
     KernelFisherClassifier,
 )
 from fisherkit.inspection import WidthCurve, size_curve, width_curves
+from fisherkit.methods import CRITERION_WORDS, Fact, Method, method_named
 from fisherkit.report.blocks import (
     MOST_CURVES,
     Block,
@@ -28,15 +29,7 @@ from fisherkit.report.blocks import (
 )
 from fisherkit.report.left_out_scores import stratified
 from fisherkit.terminal import percent, spent
-from fisherkit.training import (
-    CRITERION_WORDS,
-    Fact,
-    Method,
-    Training,
-    about_sets,
-    has_sets,
-    method_named,
-)
+from fisherkit.training import Training, about_sets, has_sets
 from fisherkit.tuning import Selection, Softmax
 
 KERNELS = {
@@ -49,7 +42,7 @@ _POINTS = 1500
 
 def chosen(training: Training) -> Section:
     """The method, its settings and the search behind them."""
-    model, method = training.model[-1], method_named(training.method)
+    model, method = training.model.estimator_, method_named(training.method)
     rows = [("Method", method.title), *_settings(method, model)]
     sets = about_sets(training.model)
     rows.append(("Label sets", f"{'yes' if has_sets(training.model) else 'none'}: {sets}"))
@@ -192,7 +185,7 @@ def coordinates(
     training: Training, index: np.ndarray, values: np.ndarray | None, seed: int
 ) -> Section | None:
     """The first two discriminant coordinates of left-out rows, from three classes on."""
-    model = training.model[-1]
+    model = training.model.estimator_
     names = [str(c) for c in model.classes_]
     if len(names) == 2:
         return None
@@ -227,29 +220,26 @@ def coordinates(
 
 def importance(training: Training) -> Section | None:
     """Relevance of features, or the rows that a sparse model retains."""
-    model = training.model[-1]
+    model = training.model.estimator_
     if method_named(training.method).search == "size":
         return _retained(training, model)
-    relevance = getattr(model, "relevance_", None)
-    if relevance is None or not getattr(model, "ard", False):
+    relevance = getattr(training.model, "relevance_", None)
+    if relevance is None:
         return None
-    names = [str(name) for name in training.model[:-1].get_feature_names_out()]
-    bare = [name.split("__", 1)[-1] for name in names]  # without the name of the transformer
-    names = bare if len(set(bare)) == len(bare) else names
-    values = np.asarray(relevance, dtype=float)
+    names, values = [str(name) for name in relevance.index], relevance.to_numpy()
     order = np.argsort(-values, kind="stable")[:20]
     hidden = len(values) - len(order)
     return section(
         "Which columns matter",
-        "The kernel has a separate width for every feature. Relevance is the squared ratio of "
-        "a feature's spread to its width: 0 means that the feature is ignored.",
+        "The kernel has learned how strongly its answer changes along each column, in units of "
+        "its spread, squared: 1 is the column that matters most, 0 one that is ignored.",
         {
             "type": "bars",
-            "title": "Relevance of features",
+            "title": "Relevance of columns",
             "labels": [names[j] for j in order],
             "values": rounded(values[order]),
             "x": {"label": "relevance"},
-            "note": f"{hidden} less relevant features are not shown." if hidden else "",
+            "note": f"{hidden} less relevant columns are not shown." if hidden else "",
         },
     )
 

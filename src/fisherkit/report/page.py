@@ -21,10 +21,11 @@ from fisherkit.inspection import (
     streamed_path,
 )
 from fisherkit.interfaces import Json
+from fisherkit.methods import method_named
 from fisherkit.report import data_sections, model_sections, quality_sections
 from fisherkit.report.blocks import Block, Page, Section, section, text
 from fisherkit.report.left_out_scores import live, stratified
-from fisherkit.training import Training, method_named
+from fisherkit.training import Training
 
 # Libraries in the order of their dependence, with the licences that must accompany them.
 VENDOR = {
@@ -62,19 +63,14 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
 
     Examples
     --------
-    >>> from sklearn.compose import ColumnTransformer
     >>> from sklearn.datasets import load_iris
-    >>> from sklearn.pipeline import Pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit import TableClassifier
     >>> from fisherkit.report import render
-    >>> from fisherkit.training import Training, method_named
+    >>> from fisherkit.training import Training
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> prepare = ColumnTransformer([("numbers", StandardScaler(), list(X.columns))])
-    >>> model = Pipeline([("prepare", prepare), ("classify", KernelFisherClassifier())])
     >>> training = Training(
-    ...     model=model.fit(X, y), X=X, y=y.to_numpy(), target="species", source="iris",
-    ...     method="fisher", held_out=None, code="", notes=(), seconds=0.1,
+    ...     model=TableClassifier("fisher").fit(X, y), X=X, y=y.to_numpy(), target="species",
+    ...     source="iris", method="fisher", held_out=None, code="", notes=(), seconds=0.1,
     ... )
     >>> html = render(training)
     >>> html[:15], len(html) < 3_000_000
@@ -105,7 +101,7 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
 
 def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page:
     """All that the page says and shows."""
-    model = training.model[-1]
+    model = training.model.estimator_
     index = np.searchsorted(model.classes_, np.asarray(training.y))
     logits = left_out_logits(model)
     path, chosen, log_mu, coordinates = logits[:, :, None], 0, None, None
@@ -116,7 +112,7 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
             shown = stratified(index, sample, seed)
             features = training.features
             if features is None:  # the table is in memory, though the fit was not
-                features = training.model[:-1].transform(training.X)
+                features = training.model.features_.transform(training.X)
             left_out = streamed_path(model, features, training.y, shown)
         else:
             left_out = left_out_path(model)
@@ -148,7 +144,7 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
 
 def _try_it(training: Training, scores: Block) -> Section:
     """The live part, and what its sliders do."""
-    classes = [str(c) for c in training.model[-1].classes_]
+    classes = [str(c) for c in training.model.estimator_.classes_]
     two, path = len(classes) == 2, scores["logMu"] is not None
     intro = (
         INTRODUCTIONS[two, path]

@@ -7,10 +7,11 @@ from sklearn.metrics import log_loss, precision_recall_curve, roc_auc_score, roc
 
 from fisherkit.core import winners
 from fisherkit.inspection import cross_fitted, how_left_out
+from fisherkit.methods import method_named
 from fisherkit.report.blocks import MOST_CURVES, Block, Section, between, section, series_of, text
 from fisherkit.report.left_out_scores import thinned, wilson
 from fisherkit.terminal import percent
-from fisherkit.training import Training, method_named
+from fisherkit.training import Training
 
 
 def _after_selection(training: Training, error: float) -> str:
@@ -24,17 +25,20 @@ def _after_selection(training: Training, error: float) -> str:
 
 def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> Section:
     """Error rates: left out after selection, held out, and without a model."""
-    classes = training.model[-1].classes_
+    classes = training.model.estimator_.classes_
     n = len(index)
     known = np.all(np.isfinite(logits), axis=1)
     wrong = int(np.sum(winners(logits[known]) != index[known]))
     judged = int(np.sum(known))
-    folds = hasattr(training.model[-1], "cv_decision_")
+    folds = hasattr(training.model.estimator_, "cv_decision_")
     kind = "Cross-validation" if folds else "Leave-one-out"
     cards: list[Block] = []
     if training.held_out is not None:
         cards.append(_held_out_card(training))
-    note, found = "each judged by a model that had not seen it.", cross_fitted(training.model[-1])
+    note, found = (
+        "each judged by a model that had not seen it.",
+        cross_fitted(training.model.estimator_),
+    )
     if found is not None:  # the logits of left-out rows have seen these rows
         judged, wrong = found.rows, round(found.error * found.rows)
         note = (
@@ -69,7 +73,7 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> Sectio
                 f"of “{classes[0]}”. 0.5 is guessing, 1 is perfect.",
             }
         )
-    how = how_left_out(training.model[-1])
+    how = how_left_out(training.model.estimator_)
     caution = (
         "The 95 % intervals (Wilson) assume that rows are independent, and make no allowance for "
         "the selection of settings."
@@ -90,7 +94,7 @@ def summary(training: Training, index: np.ndarray, logits: np.ndarray) -> Sectio
 
 
 def _lead(training: Training, index: np.ndarray) -> str:
-    classes = [str(c) for c in training.model[-1].classes_]
+    classes = [str(c) for c in training.model.estimator_.classes_]
     named = (
         " or ".join(f"“{c}”" for c in classes) if len(classes) < 4 else f"{len(classes)} classes"
     )
@@ -105,7 +109,7 @@ def _lead(training: Training, index: np.ndarray) -> str:
 def _held_out_card(training: Training) -> Block:
     rows = training.held_out
     assert rows is not None
-    classes = training.model[-1].classes_
+    classes = training.model.estimator_.classes_
     n, wrong = len(rows.y), int(np.sum(rows.predicted != rows.y))
     note = (
         f"{wrong:,} of {n:,}: {rows.how}. The models that judged these rows were fitted and tuned "
@@ -132,7 +136,7 @@ def curves(training: Training, index: np.ndarray, logits: np.ndarray) -> Section
     index, logits = index[known], logits[known]
     mass = np.exp(logits - logits.max(axis=1, keepdims=True))
     p = mass / mass.sum(axis=1, keepdims=True)
-    names = [str(c) for c in training.model[-1].classes_]
+    names = [str(c) for c in training.model.estimator_.classes_]
     shown = np.argsort(-np.bincount(index, minlength=len(names)), kind="stable")[:MOST_CURVES]
     roc: list[Block] = []
     pr: list[Block] = []

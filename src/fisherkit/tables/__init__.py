@@ -9,16 +9,7 @@ and column; rows are indexed by the line of the file where they begin.
 """
 
 from fisherkit.columns import TableError
-from fisherkit.tables.reading import (
-    Column,
-    TableFile,
-    date_columns,
-    match,
-    open_table,
-    read_table,
-    refuse_extreme,
-    stray_text,
-)
+from fisherkit.tables.reading import TableFile, open_table, read_table
 from fisherkit.tables.sheets import joined
 
 __all__ = ["TableError", "read_table"]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pprint
 from collections.abc import Sequence
+from inspect import signature
 
-from fisherkit.columns import MOST_NAMES, ColumnOptions
-from fisherkit.training.recipes import Recipe
+from fisherkit.columns import ColumnOptions
+from fisherkit.methods import TableClassifier, method_named
+
+MOST_NAMES = 100  # columns that are given by name
+_LINE = 88
 
 READ_EXAMPLE = """\
 bunch = load_breast_cancer(as_frame=True)
@@ -14,25 +18,6 @@ X, y = bunch.data, bunch.target_names[bunch.target]
 """
 
 _READERS = {"read_table": "fisherkit.tables", "read_data": "fisherkit.training"}
-_POSITIONS = "X.columns.get_indexer(X.select_dtypes({}).columns)"
-_NUMBER = """\
-number = Pipeline([("impute", SimpleImputer(strategy="median")), ("scale", StandardScaler())])
-"""
-_TEXT = """\
-text = Pipeline(
-    [
-        ("impute", SimpleImputer(strategy="constant", fill_value="missing")),
-        (
-            "encode",
-            OneHotEncoder(
-                min_frequency={rare},
-                handle_unknown="infrequent_if_exist",
-                sparse_output=False,
-            ),
-        ),
-    ]
-)
-"""
 
 
 def read_file(
@@ -57,46 +42,61 @@ def read_file(
     )
 
 
-def program(
-    reading: str, numbers: Sequence[str], texts: Sequence[str], rare: int, recipe: Recipe
+def program(reading: str, model: TableClassifier) -> str:
+    """The whole program; it leaves the fitted classifier in ``model``."""
+    reader = reading.split("(")[0].split()[-1]  # the first function that is called
+    home = _READERS.get(reader, "sklearn.datasets")
+    imports = [f"from {home} import {reader}", *_imports(model)]
+    order = sorted(imports, key=lambda line: (line.split()[1].partition(".")[0] != "sklearn", line))
+    blank = [""] * (home == "sklearn.datasets")
+    lines = [*order[: len(blank)], *blank, *order[len(blank) :]]
+    return "\n".join([*lines, "", f"{reading}model = {_call(model)}.fit(X, y)", ""])
+
+
+def out_of_core_program(
+    asked: ColumnOptions, left_out: Sequence[str], model: TableClassifier
 ) -> str:
-    """The whole program; it leaves the fitted pipeline in ``model``."""
-    many = len(numbers) + len(texts) > MOST_NAMES  # then by position
-    preparations, steps = [], []
-    if numbers:
-        columns = _POSITIONS.format('"number"') if many else _listed(numbers)
-        preparations.append(f"numbers = {columns}\n{_NUMBER}")
-        steps.append('("number", number, numbers)')
-    if texts:
-        columns = _POSITIONS.format('exclude="number"') if many else _listed(texts)
-        preparations.append(f"texts = {columns}\n{_TEXT.format(rare=rare)}")
-        steps.append('("text", text, texts)')
-    prepare = f"prepare = ColumnTransformer([{', '.join(steps)}])\n"
-    model = (
-        f"classify = {recipe.code}\n"
-        'model = Pipeline([("prepare", prepare), ("classify", classify)]).fit(X, y)\n'
-    )
-    body = [reading, *preparations, prepare + model]
-    return "\n".join([_imports(reading, numbers, texts, recipe), *body])
-
-
-def out_of_core_program(asked: ColumnOptions, left_out: Sequence[str], recipe: Recipe) -> str:
     """The program that calls `fit_table`, for a table that was read out of core."""
     many = len(left_out) > MOST_NAMES
-    names = asked.drop if many else left_out
-    arguments = [f", left_out={_listed(names)}"] if names else []
-    arguments += [f", keep={list(asked.keep)!r}"] if many else []
-    options = "".join(f",\n    {option[2:]}" for option in [*arguments, *_options(asked, "text")])
+    model.set_params(
+        drop=list(asked.drop if many else left_out),
+        keep=list(asked.keep) if many else True,
+        text=list(asked.text),
+    )
+    encoding = "".join(_options(asked))
     return "\n".join(
         [
-            f"from {recipe.home} import {recipe.name}",
+            *_imports(model),
             "from fisherkit.out_of_core import fit_table",
             "",
-            f"classify = {recipe.code}",
-            f"model = fit_table({str(asked.path)!r}, {asked.target!r}, classify{options})",
+            f"classify = {_call(model)}",
+            f"model = fit_table({str(asked.path)!r}, {asked.target!r}, classify{encoding})",
             "",
         ]
     )
+
+
+def _imports(model: TableClassifier) -> list[str]:
+    """What makes the classifier known, and its method, if that is somebody else's."""
+    home = method_named(model.method).estimator.__module__
+    others = [] if home.partition(".")[0] == "fisherkit" else [f"import {home}"]
+    return [*others, "from fisherkit import TableClassifier"]
+
+
+def _call(model: TableClassifier) -> str:
+    """Python that builds the classifier."""
+    given = model.get_params(deep=False)
+    defaults = {name: p.default for name, p in signature(TableClassifier).parameters.items()}
+    said = {name: value for name, value in given.items() if value or value is False}
+    words = [
+        f"{name}={value!r}"
+        for name, value in said.items()
+        if name in ("method", "random_state") or value != defaults[name]
+    ]
+    call = f"TableClassifier({', '.join(words)})"
+    if len(call) <= _LINE:
+        return call
+    return "TableClassifier(\n" + "".join(f"    {word},\n" for word in words) + ")"
 
 
 def _options(asked: ColumnOptions, *names: str) -> list[str]:
@@ -104,24 +104,6 @@ def _options(asked: ColumnOptions, *names: str) -> list[str]:
     given = [(name, list(getattr(asked, name))) for name in names]
     arguments = [f", {name}={value!r}" for name, value in given if value]
     return arguments + [f", encoding={asked.encoding!r}"] * (asked.encoding != "utf-8")
-
-
-def _imports(reading: str, numbers: Sequence[str], texts: Sequence[str], recipe: Recipe) -> str:
-    reader = reading.split("(")[0].split()[-1]  # the first function that is called
-    preprocessing = ["OneHotEncoder"] * bool(texts) + ["StandardScaler"] * bool(numbers)
-    return "\n".join(
-        [
-            "from sklearn.compose import ColumnTransformer",
-            *["from sklearn.datasets import load_breast_cancer"] * (reader not in _READERS),
-            "from sklearn.impute import SimpleImputer",
-            "from sklearn.pipeline import Pipeline",
-            f"from sklearn.preprocessing import {', '.join(preprocessing)}",
-            "",
-            f"from {recipe.home} import {recipe.name}",
-            *[f"from {_READERS.get(reader)} import {reader}"] * (reader in _READERS),
-            "",
-        ]
-    )
 
 
 def _listed(names: Sequence[str]) -> str:

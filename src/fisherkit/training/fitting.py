@@ -7,34 +7,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
-from sklearn.pipeline import Pipeline
 
 from fisherkit.columns import (
+    Column,
     TableError,
     in_memory,
+    match,
     place,
-    preparation,
     quoted,
-    rare_below,
     row_parts,
 )
 from fisherkit.core import Array
 from fisherkit.inspection import doubts
 from fisherkit.interfaces import FilePath
-from fisherkit.tables import Column, TableFile, match, open_table
+from fisherkit.methods import RecipeError, TableClassifier, part_of
+from fisherkit.tables import TableFile, open_table
 from fisherkit.terminal import counted
 from fisherkit.training import code
 from fisherkit.training.intake import Data, Words, example, read_data
-from fisherkit.training.methods import RecipeError
 from fisherkit.training.out_of_core import BUDGET, Prepared, map_data, workspace
-from fisherkit.training.recipes import Options, Recipe, part_of
 
 HELD_OUT = ("auto", "folds", "split", "none")
 
@@ -46,6 +43,16 @@ _INFLUENCE_ROWS = 50_000  # up to which every row's influence on all others is f
 STAGES = "fisherkit.training"  # the logger of the stages of a training
 
 log = logging.getLogger(STAGES)
+
+
+class Options(TypedDict, total=False):
+    """What may be asked of a method; ``None`` leaves a choice to the size of the table."""
+
+    kernel: str | None
+    penalty: str | None
+    balanced: bool
+    centres: int | None
+    max_memory: str | None
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,7 @@ class HeldOut:
 class Training:
     """What one ``fisherkit fit`` did: all that the report and the printed summary need.
 
-    ``model`` has the steps "prepare" (a `ColumnTransformer`) and "classify" (a classifier of
-    fisherkit), fitted on all training rows ``X`` and their labels ``y``; rows without a label are
+    ``model`` is fitted on all training rows ``X`` and their labels ``y``; rows without a label are
     in neither. ``source`` is the name of the file, ``method`` one of fisher, committee, sparse,
     forward and bayes, ``code`` Python that reproduces the model, ``notes`` are sentences that a
     user should read, and ``seconds`` is the time of all of it: reading (by `opened`), held-out fits
@@ -76,7 +82,7 @@ class Training:
     file, if it was fitted out of core.
     """
 
-    model: Pipeline
+    model: TableClassifier
     X: pd.DataFrame
     y: np.ndarray
     target: str
@@ -146,9 +152,10 @@ def train(
     Returns
     -------
     Training
-        ``model``, a Pipeline fitted to all rows; ``held_out`` with ``y`` and ``predicted`` (n,) and
-        ``probabilities`` (n, n_classes) of rows by models that have not seen them, or ``None``;
-        ``code``, a program that fits the same model; ``notes``, sentences to read; ``seconds``.
+        ``model``, a `TableClassifier` fitted to all rows; ``held_out`` with ``y`` and
+        ``predicted`` (n,) and ``probabilities`` (n, n_classes) of rows by models that have not seen
+        them, or ``None``; ``code``, a program that fits the same model; ``notes``, sentences to
+        read; ``seconds``.
 
     Notes
     -----
@@ -167,42 +174,63 @@ def train(
         raise RecipeError(f"held_out={held_out!r} is none of {', '.join(HELD_OUT)}.")
     if data.workspace is not None:
         options["max_memory"] = options.get("max_memory") or BUDGET
-    recipe = Recipe.of(method, len(data.y), seed=seed, **options)
-    prepare = preparation(data.X, len(data.y))
+    asked = asked_for(method, seed, **options)
     others, checked = None, None
     if test is not None:
         others = _TestFile.checked(data, test, encoding)
     elif held_out != "none":
         folds = held_out == "folds" or (held_out == "auto" and len(data.y) <= _FOLD_ROWS)
         log.info("estimating the error on rows that the model has not seen")
-        checked = (_cross_validate if folds else _set_aside)(data, prepare, recipe, seed)
+        checked = (_cross_validate if folds else _set_aside)(data, asked, seed)
     log.info("fitting the model to all %d rows", len(data.y))
-    fitted = _fit(prepare, recipe, data)
+    model, features = _fit(asked, data)
     if others is not None:
         log.info("predicting the rows of %s", test)
-        checked = others.predicted_by(fitted.model)
+        checked = others.predicted_by(model)
     return Training(
-        model=fitted.model,
+        model=model,
         X=data.X,
         y=data.y,
         target=data.target,
         source=data.source,
         method=method,
         held_out=checked,
-        code=_code(data, fitted.recipe),
+        code=_code(data, model),
         notes=data.notes,
         seconds=round(data.seconds + perf_counter() - start, 3),
         asked_text=data.asked_text,
-        features=fitted.features,
+        features=features,
     )
 
 
-def _code(data: Data, recipe: Recipe) -> str:
+def asked_for(
+    method: str,
+    seed: int,
+    *,
+    kernel: str | None = None,
+    penalty: str | None = None,
+    balanced: bool = False,
+    centres: int | None = None,
+    max_memory: str | None = None,
+) -> TableClassifier:
+    """The classifier that the words of the command ask for."""
+    return TableClassifier(
+        method,
+        kernel=kernel,
+        class_weight="balanced" if balanced else None,
+        centres=centres,
+        keep=True,  # reading has left out what says nothing
+        parameters=None if penalty is None else {"penalty": penalty},
+        max_memory=max_memory,
+        random_state=seed,
+    )
+
+
+def _code(data: Data, model: TableClassifier) -> str:
     if data.workspace is not None:
         assert data.asked is not None
-        return code.out_of_core_program(data.asked, data.left_out, recipe)
-    rare = rare_below(len(data.y))
-    return code.program(data.reading, data.numbers, data.texts, rare, recipe)
+        return code.out_of_core_program(data.asked, data.left_out, model.explicit_)
+    return code.program(data.reading, model.explicit_)
 
 
 def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
@@ -228,57 +256,39 @@ def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     569
     """
     log.info("fitting, and leaving out each of %d rows", len(data.y))
-    features = preparation(data.X, len(data.y)).fit_transform(data.X)
-    recipe = Recipe.of("fisher", len(data.y), seed=seed).settled(features, data.y)
-    model = recipe.build().fit(features, data.y)
+    model = asked_for("fisher", seed).fit(data.X, data.y)
     influence = len(data.y) <= _INFLUENCE_ROWS
     if influence:
         log.info("finding the influence of every row on all others")
-    return doubts(model, data.y, index=data.X.index, leverage=True, influence=influence)
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """A pipeline, the recipe of its classifier, and the features that this has seen if mapped."""
-
-    model: Pipeline
-    recipe: Recipe
-    features: Array
+    return doubts(model.estimator_, data.y, index=data.X.index, leverage=True, influence=influence)
 
 
 def _fit(
-    prepare: ColumnTransformer, recipe: Recipe, data: Data, rows: np.ndarray | None = None
-) -> _Fitted:
-    """Fit to some rows (``None``: all); the recipe has the width where a part chose it."""
+    asked: TableClassifier, data: Data, rows: np.ndarray | None = None
+) -> tuple[TableClassifier, Array]:
+    """A copy fitted to some rows (``None``: all), and the features that it has seen if mapped."""
     y = data.y if rows is None else data.y[rows]
-    if data.workspace is not None:
-        prepared = Prepared.of(prepare, data, rows)
-        recipe = recipe.settled(prepared.features, y)
-        classifier = prepared.fit(recipe.build(), y)
-        model = Pipeline([("prepare", prepared.prepare), ("classify", classifier)])
-        return _Fitted(model, recipe, prepared.features)
-    prepare = clone(prepare)
-    features = prepare.fit_transform(data.X if rows is None else data.X.iloc[rows])
-    recipe = recipe.settled(features, y)
-    classifier = recipe.build().fit(features, y)
-    return _Fitted(Pipeline([("prepare", prepare), ("classify", classifier)]), recipe, None)
+    if data.workspace is None:
+        return clone(asked).fit(data.X if rows is None else data.X.iloc[rows], y), None
+    prepared = Prepared.of(asked, data, rows)
+    return prepared.fit(clone(asked), y), prepared.features
 
 
 def _predicted(
-    model: Pipeline, data: Data, rows: np.ndarray, classes: np.ndarray
+    model: TableClassifier, data: Data, rows: np.ndarray, classes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels and probabilities of some rows, whose classes the model may not all know."""
     predicted = np.empty_like(data.y[rows])
     p = np.zeros((len(rows), len(classes)))
     seen = np.searchsorted(classes, model.classes_)
-    for part in row_parts(rows, model[-1].n_features_in_):
-        features = model[:-1].transform(in_memory(data.X.iloc[rows[part]]))
-        predicted[part] = model[-1].predict(features)
-        p[part, seen] = model[-1].predict_proba(features)
+    for part in row_parts(rows, model.estimator_.n_features_in_):
+        features = model.features_.transform(in_memory(data.X.iloc[rows[part]]))
+        predicted[part] = model.estimator_.predict(features)
+        p[part, seen] = model.estimator_.predict_proba(features)
     return predicted, p
 
 
-def _cross_validate(data: Data, prepare: ColumnTransformer, recipe: Recipe, seed: int) -> HeldOut:
+def _cross_validate(data: Data, asked: TableClassifier, seed: int) -> HeldOut:
     classes, counts = np.unique(data.y, return_counts=True)
     n_folds = min(_FOLDS, len(data.y))
     folds: BaseCrossValidator = KFold(n_folds, shuffle=True, random_state=seed)
@@ -294,16 +304,16 @@ def _cross_validate(data: Data, prepare: ColumnTransformer, recipe: Recipe, seed
                 "--held-out none, or more rows."
             )
         log.info("fold %d of %d", number, n_folds)
-        model = _fit(prepare, recipe, data, rows).model
+        model, _ = _fit(asked, data, rows)
         predicted[others], p[others] = _predicted(model, data, others, classes)
     how = f"{n_folds}-fold nested cross-validation"
     return HeldOut(how=how, y=data.y, predicted=predicted, probabilities=p)
 
 
-def _set_aside(data: Data, prepare: ColumnTransformer, recipe: Recipe, seed: int) -> HeldOut:
+def _set_aside(data: Data, asked: TableClassifier, seed: int) -> HeldOut:
     others = part_of(data.y, round(_SET_ASIDE * len(data.y)), seed)
     rows = np.setdiff1d(np.arange(len(data.y)), others)
-    model = _fit(prepare, recipe, data, rows).model
+    model, _ = _fit(asked, data, rows)
     predicted, p = _predicted(model, data, others, np.unique(data.y))
     how = f"{_SET_ASIDE:.0%} of the rows, set aside".replace("%", " %")
     return HeldOut(how=how, y=data.y[others], predicted=predicted, probabilities=p)
@@ -346,14 +356,14 @@ class _TestFile:
             y = labels.to_numpy(dtype=self.data.y.dtype)
             yield match(table, self.columns, self.file.path), y
 
-    def predicted_by(self, model: Pipeline) -> HeldOut:
+    def predicted_by(self, model: TableClassifier) -> HeldOut:
         y, predicted, p = [], [], []
         for X, labels in self.parts():
             if len(labels):
-                features = model[:-1].transform(X)
+                features = model.features_.transform(X)
                 y.append(labels)
-                predicted.append(model[-1].predict(features))
-                p.append(model[-1].predict_proba(features))
+                predicted.append(model.estimator_.predict(features))
+                p.append(model.estimator_.predict_proba(features))
         how = f"{counted(self.rows, 'row')} of {self.file.path}"
         return HeldOut(
             how=how,

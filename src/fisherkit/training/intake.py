@@ -11,31 +11,28 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 from fisherkit.columns import (
+    EXACT,
     ColumnOptions,
     TableError,
-    column_parts,
+    identifier,
     is_number,
     number_mask,
-    numbers,
-    place,
     quoted,
-    texts,
+    refuse_unusable,
+    unused,
 )
 from fisherkit.interfaces import FilePath
-from fisherkit.tables import TableFile, date_columns, open_table, refuse_extreme, stray_text
+from fisherkit.tables import TableFile, open_table
 from fisherkit.terminal import counted
 from fisherkit.training import code
-from fisherkit.training.label_words import EXACT, LabelWords
+from fisherkit.training.label_words import LabelWords
 
 EXAMPLE = "breast cancer (embedded example)"
 EXAMPLE_TARGET = "diagnosis"
 
 _MOST_CLASSES = 100
-_UNNAMED = ("column 1", "Unnamed: 0")  # what a saved index of pandas is called
 _MANY_NUMBERS = 20  # of a target, from which a note asks whether they are classes
-_FEW_ROWS = 20  # below, nothing is said about columns that look like identifiers
 _IMBALANCED = 0.1
-_OWN_TEXT = "every row has a text of its own, as identifiers do"
 _NOTES = 3  # columns left out for one reason that have a note each
 
 
@@ -182,14 +179,13 @@ def data_of(
         notes.append(f"{left}: {words.unread}." if words.unread else f"{left}.")
     y, conversion = _labels(table[target], path, words)
     features = table.drop(columns=[target, *(name for name in asked.drop if name in table)])
-    _refuse_unusable(features, path, asked.text)
-    why = _unused(features, asked.keep)
-    unused = list(why)
-    remarks = _remarks(why | {name: (_OWN_TEXT, _OWN_TEXT) for name in unread})
-    X = features.drop(columns=unused)
+    refuse_unusable(features, asked)
+    why = unused(features, asked)
+    remarks = _remarks(why | {name: identifier() for name in unread})
+    X = features.drop(columns=list(why))
     if X.shape[1] == 0:
         raise TableError(f"{path} has no column to predict {target!r} from.")
-    left_out = (*asked.drop, *unused, *unread)
+    left_out = (*asked.drop, *why, *unread)
     reading = code.read_file(asked, left_out, conversion, as_written=words.text)
     notes += [*words.notes, *remarks, *_many_numbers(y, target), *_imbalance(y)]
     return Data(
@@ -244,74 +240,6 @@ def _labels(values: pd.Series, path: FilePath, words: LabelWords) -> tuple[np.nd
             advice += f"say that {quoted(classes.tolist(), 3)} are names: --text {values.name!r}."
         raise TableError(f"{path}: column {values.name!r} {what}, which are not classes. {advice}")
     return y, conversion
-
-
-def refuse_dates(features: pd.DataFrame, path: FilePath) -> None:
-    """Dates say nothing by themselves; what they mean is for the user to say."""
-    for name, value in date_columns(features).items():
-        raise TableError(
-            f"{path}, column {name!r} holds dates, such as {str(value)!r}. What matters about a "
-            "date is for you to say: replace it by numbers (year, month, weekday, days since an "
-            f"event), leave it out with --drop {name!r}, or take it as text with --text {name!r}."
-        )
-
-
-def _refuse_unusable(features: pd.DataFrame, path: FilePath, text: tuple[str, ...]) -> None:
-    refuse_dates(features.drop(columns=[*text], errors="ignore"), path)
-    for block in column_parts(features):
-        refuse_extreme(block, path)
-    for name, values in texts(features).items():
-        stray = None if name in text else stray_text(values)
-        if stray is not None:
-            raise TableError(
-                f"{path}, {place(features, stray)}, column {name!r}: "
-                f"{values.iloc[stray]!r} is not a number, though most of the column are. "
-                f"Leave unknown values empty, or declare the column as text with --text {name!r}."
-            )
-
-
-def _unused(features: pd.DataFrame, keep: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    """Columns that say nothing about new rows; why, for one and for several of them."""
-    few = len(features) < _FEW_ROWS
-    why = {}
-    empty, constant_too = ("it has no values", "they have no values"), "each has one value only"
-    for block in map(numbers, column_parts(features)):
-        values = block.to_numpy(dtype=np.float64, na_value=np.nan)
-        known = ~np.isnan(values)
-        steps = np.diff(np.sort(values, axis=0), axis=0)
-        counts = np.all(steps == 1, axis=0) & (not few)
-        index = np.all((steps > 0) & (steps % 1 == 0), axis=0) & block.columns.isin(_UNNAMED)
-        same = np.all(values == values[0], axis=0)
-        for name, any_known, constant, counting in zip(
-            block.columns, known.any(axis=0), same, counts | index, strict=True
-        ):
-            if not any_known:
-                why[name] = empty
-            elif constant:
-                why[name] = _constant(name, block[name].iloc[0]), constant_too
-            elif counting:
-                numbering = "each numbers the rows (--keep uses one)"
-                why[name] = f"it numbers the rows (--keep {name!r} to use it)", numbering
-    for name, column in texts(features).items():
-        distinct = column.nunique()
-        if distinct == 0:
-            why[name] = empty
-        elif distinct == 1 and column.notna().all():
-            why[name] = f"its value is always {column.iloc[0]!r}", constant_too
-        elif distinct == len(column) and not few:
-            why[name] = _OWN_TEXT, _OWN_TEXT
-    kept = set(keep)
-    return {str(name): why[name] for name in features.columns if name in why and name not in kept}
-
-
-def _constant(name: str, value: float) -> str:
-    """What is said of a column of one number; of large ones only the first digits are known."""
-    if abs(value) < EXACT:
-        return f"its value is always {value}"
-    return (
-        f"its numbers are all {value:.15e} in the 16 digits that are computed with (--text "
-        f"{name!r} takes them as text)"
-    )
 
 
 def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:

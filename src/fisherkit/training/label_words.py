@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fisherkit.columns import quoted
+from fisherkit.columns import EXACT, quoted
 from fisherkit.tables import TableFile
 from fisherkit.terminal import counted
 
@@ -25,7 +25,6 @@ MISSING_WORDS = frozenset(
 
 _WHOLE = r"[-+]?\d+"
 _LEADING_ZEROS = r"[-+]?0\d+"
-EXACT = 2**53  # up to which every whole number is a double
 
 
 @dataclass(frozen=True)

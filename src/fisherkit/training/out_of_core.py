@@ -14,7 +14,7 @@ The folder is removed at the end, also after an error or Ctrl-C.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -25,27 +25,23 @@ from typing import BinaryIO, Unpack
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
 
 from fisherkit.columns import (
+    Column,
     ColumnOptions,
+    Features,
     TableError,
-    fit_in_parts,
     moments,
     number_mask,
-    preparation,
+    refuse_dates,
     row_parts,
-    transformed,
 )
 from fisherkit.core import Meter
-from fisherkit.estimators import FisherCommitteeClassifier, KernelFisherClassifier
 from fisherkit.interfaces import FilePath
+from fisherkit.methods import TableClassifier
 from fisherkit.tables import TableFile
-from fisherkit.training.intake import Data, Words, data_of, open_labelled, refuse_dates
+from fisherkit.training.intake import Data, Words, data_of, open_labelled
 from fisherkit.training.label_words import LabelWords
-
-BlockClassifier = KernelFisherClassifier | FisherCommitteeClassifier
 
 BUDGET = "128MB"  # of the fit itself, unless asked otherwise
 
@@ -63,14 +59,13 @@ def workspace() -> Iterator[Path]:
 def fit_table(
     path: FilePath,
     target: str,
-    classifier: BlockClassifier,
+    classifier: TableClassifier,
     *,
-    left_out: Sequence[str] = (),
-    keep: Sequence[str] | None = None,
-    text: Sequence[str] = (),
     encoding: str = "utf-8",
-) -> Pipeline:
-    """A pipeline fitted to a file that memory need not hold: ``fisherkit fit --out-of-core``.
+) -> TableClassifier:
+    """A copy of a classifier, fitted to a file that memory need not hold.
+
+    As ``fisherkit fit --out-of-core`` does.
 
     Parameters
     ----------
@@ -78,22 +73,15 @@ def fit_table(
         CSV, TSV, Parquet or Arrow (Feather).
     target : str
         Column of the labels; rows without one are left out.
-    classifier : KernelFisherClassifier
-        Not fitted; its ``max_memory`` bounds the fit.
-    left_out : sequence of str, default=()
-        Columns to leave out.
-    keep : sequence of str or None, default=None
-        ``None`` uses all columns that are not ``left_out``. Otherwise those that say nothing are
-        left out too, as ``fisherkit fit`` does, but for those named here.
-    text : sequence of str, default=()
-        Columns that are text although they look like numbers.
+    classifier : TableClassifier
+        Not fitted; of a method that reads its rows in blocks, fisher or committee. Its
+        ``max_memory`` bounds the fit, its ``drop``, ``keep`` and ``text`` are about the columns.
     encoding : str, default="utf-8"
         Of a text file.
 
     Returns
     -------
-    Pipeline
-        With the steps "prepare" (impute, encode, scale) and "classify".
+    TableClassifier
 
     Notes
     -----
@@ -105,27 +93,26 @@ def fit_table(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit import TableClassifier
     >>> from fisherkit.out_of_core import fit_table
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "small.csv"
     ...     _ = path.write_text("x,y\\n" + "".join(f"{k % 7},{k % 7 > 3}\\n" for k in range(70)))
-    ...     model = fit_table(path, "y", KernelFisherClassifier(max_memory="64MB"))
+    ...     model = fit_table(path, "y", TableClassifier("fisher", max_memory="64MB"))
     >>> [str(label) for label in model.classes_]
     ['False', 'True']
     """
     with workspace() as folder:
+        said = classifier.get_params(deep=False)
+        keep = () if said["keep"] is True else tuple(said["keep"])
         asked = ColumnOptions(
-            path, target, tuple(left_out), tuple(keep or ()), tuple(text), encoding
+            path, target, tuple(said["drop"]), keep, tuple(said["text"]), encoding, command=False
         )
         file, words = open_labelled(asked)
-        if keep is None:
+        if said["keep"] is True:
             asked = replace(asked, keep=tuple(file.names))
         data = _map(folder, file, asked, words)
-        prepare = preparation(data.X, len(data.y))
-        prepared = Prepared.of(prepare, data)
-        fitted = prepared.fit(clone(classifier), data.y)
-        return Pipeline([("prepare", prepared.prepare), ("classify", fitted)])
+        return Prepared.of(classifier, data).fit(clone(classifier), data.y)
 
 
 @dataclass(frozen=True)
@@ -174,38 +161,36 @@ class Window:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A fitted preparation, and the features (n, d) that it makes of rows, in a file."""
+    """How columns become features, and the features (n, d) of rows, in a file."""
 
-    prepare: ColumnTransformer
+    columns: list[Column]
+    how: Features
     features: MappedRows
 
     @classmethod
-    def of(cls, prepare: ColumnTransformer, data: Data, rows: np.ndarray | None = None) -> Prepared:
-        """Fit to some rows of mapped data (``None``: all) and write their features."""
+    def of(cls, model: TableClassifier, data: Data, rows: np.ndarray | None = None) -> Prepared:
+        """Look at some rows of mapped data (``None``: all) and write their features."""
         assert data.workspace is not None
-        return cls.by(fit_in_parts(prepare, data.X, rows), data.X, data.workspace, rows)
+        how = model.features_of(data.X, None, rows)
+        return cls.by(how, data.X, data.workspace, rows)
 
     @classmethod
     def by(
-        cls,
-        prepare: ColumnTransformer,
-        X: pd.DataFrame,
-        folder: Path,
-        rows: np.ndarray | None = None,
+        cls, how: Features, X: pd.DataFrame, folder: Path, rows: np.ndarray | None = None
     ) -> Prepared:
-        """Write the features of rows by a preparation that is fitted already."""
+        """Write the features of rows."""
         path = folder / "features"
         path.unlink(missing_ok=True)  # those of other rows
         n, d = 0, 0
         with path.open("wb") as file:
-            for part in transformed(prepare, X, rows):
+            for part in how.transformed(X, rows):
                 np.ascontiguousarray(part, dtype=np.float64).tofile(file)
                 n, d = n + part.shape[0], part.shape[1]
-        return cls(prepare, MappedRows(path, (n, d)))
+        return cls(Column.all_of(X), how, MappedRows(path, (n, d)))
 
-    def fit(self, classifier: BlockClassifier, y: np.ndarray) -> BlockClassifier:
+    def fit(self, model: TableClassifier, y: np.ndarray) -> TableClassifier:
         """The classifier fitted in blocks, or in memory where its ``max_memory`` holds that."""
-        return classifier.fit(self.features, y)
+        return model.fit_features(self.columns, self.how, self.features, y)
 
 
 def map_data(folder: Path, path: FilePath, target: str | None, **words: Unpack[Words]) -> Data:
@@ -298,7 +283,7 @@ class _Spool:
         """Read the file once, a part at a time."""
         parts = (part.drop(columns=list(asked.drop)) for part in file.parts(file.part_rows))
         first = next(parts)
-        refuse_dates(first.loc[:, [moments(values) for _, values in first.items()]], asked.path)
+        refuse_dates(first.loc[:, [moments(values) for _, values in first.items()]], asked)
         spool = cls._like(first, folder, file.n_rows)
         meter = Meter("reading", file.n_rows)
         with spool.numbers.path.open("wb") as numbers, spool.texts.path.open("wb") as texts:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from sklearn.pipeline import Pipeline
 
+from fisherkit.columns import match
 from fisherkit.core import Meter
+from fisherkit.methods import RecipeError, TableClassifier, names_where
 from fisherkit.models import ModelFile
-from fisherkit.tables import TableFile, joined, match
+from fisherkit.tables import TableFile, joined
 from fisherkit.terminal import counted
 from fisherkit.training.fingerprints import TrainingRows
-from fisherkit.training.methods import RecipeError, names_where
 from fisherkit.training.saved import columns, in_blocks, labels
 
 UNASKED = 0.9  # confidence of the sets of small models
@@ -157,38 +157,35 @@ class Predictions:
     def _answers(self, X: pd.DataFrame) -> dict[str, np.ndarray | list[str]]:
         model = self.file.model
         classes = [str(label) for label in model.classes_]
-        features = model[:-1].transform(X)
-        answers: dict[str, np.ndarray | list[str]] = {"predicted": model[-1].predict(features)}
-        p = model[-1].predict_proba(features)
+        features, classifier = model.features_.transform(X), model.estimator_
+        answers: dict[str, np.ndarray | list[str]] = {"predicted": classifier.predict(features)}
+        p = classifier.predict_proba(features)
         answers |= {f"p_{label}": p[:, k] for k, label in enumerate(classes)}
         if self.confidence is not None:
-            members = model[-1].predict_set(features, self.confidence)
+            members = classifier.predict_set(features, self.confidence)
             answers["set"] = [joined(np.asarray(classes)[row]) for row in members]
         return answers
 
     def _see_texts(self, X: pd.DataFrame) -> None:
-        """Count the levels that the encoder does not know."""
-        encoded = self.file.model["prepare"].named_transformers_.get("text")
-        if encoded is None:
-            return
-        for name, levels in zip(encoded.feature_names_in_, encoded[-1].categories_, strict=True):
-            known = X[name].dropna()
-            unseen = known[~known.isin(levels)]
+        """Count the levels that the training has not seen."""
+        for levels in self.file.model.features_.texts:
+            name, known = levels.name, X[levels.name].dropna()
+            unseen = known[~known.isin([*levels.known, *levels.rare])]
             if len(unseen):
                 count, example = self.unseen.get(name, (0, unseen.iloc[0]))
                 self.unseen[name] = count + len(unseen), example
 
 
-def has_sets(model: Pipeline) -> bool:
-    """Whether the classifier of a pipeline gives label sets."""
-    return hasattr(model[-1], "predict_set") and not in_blocks(model)
+def has_sets(model: TableClassifier) -> bool:
+    """Whether the classifier gives label sets."""
+    return hasattr(model, "predict_set") and not in_blocks(model)
 
 
-def about_sets(model: Pipeline) -> str:
-    """Where the label sets of a pipeline come from, or why there are none."""
-    if not hasattr(model[-1], "predict_set"):
+def about_sets(model: TableClassifier) -> str:
+    """Where the label sets of a classifier come from, or why there are none."""
+    if not hasattr(model, "predict_set"):
         able = " and ".join(names_where(lambda method: method.sets))
-        return f"{type(model[-1]).__name__} has no label sets; methods {able} have"
+        return f"{type(model.estimator_).__name__} has no label sets; methods {able} have"
     if in_blocks(model):
         return (
             "label sets need the training rows, which a model fitted in blocks (--out-of-core, "

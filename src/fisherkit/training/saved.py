@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.pipeline import Pipeline
 
-from fisherkit.columns import ColumnOptions, TableError, number_mask, row_parts
+from fisherkit.columns import Column, ColumnOptions, TableError, match, number_mask, row_parts
+from fisherkit.estimators import inside
 from fisherkit.interfaces import FilePath
+from fisherkit.methods import TableClassifier
 from fisherkit.models import Metadata, ModelFile, ModelFileError, files
-from fisherkit.tables import Column, TableFile, match, open_table
+from fisherkit.tables import TableFile, open_table
 from fisherkit.training.fingerprints import TrainingRows
 from fisherkit.training.fitting import HeldOut, Training
 from fisherkit.training.intake import EXAMPLE, example
@@ -109,7 +110,7 @@ def restore(
         )
     features = None
     if in_blocks(file.model):
-        features = Prepared.by(file.model["prepare"], X, folder).features
+        features = Prepared.by(file.model.features_, X, folder).features
     held_out = file.extra["held_out"]
     summary = about["summary"]
     return Training(
@@ -150,9 +151,9 @@ def _rows_of_training(
     return match(table, known, path), labels(file, table)
 
 
-def in_blocks(model: Pipeline) -> bool:
-    """Whether the classifier of a pipeline has read its rows in blocks and keeps none of them."""
-    return getattr(model[-1], "_training", model) is None
+def in_blocks(model: TableClassifier) -> bool:
+    """Whether a classifier has read its rows in blocks and keeps none of them."""
+    return inside(model.estimator_).in_blocks
 
 
 def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:

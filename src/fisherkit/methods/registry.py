@@ -1,4 +1,4 @@
-"""The methods of ``fisherkit fit``: one entry for each, with all that the command knows of it.
+"""The methods for tables: one entry for each, with all that the command and the report know of it.
 
 A new method is a classifier, registered for model files (`fisherkit.stored`), and an entry here,
 or from outside `register(Method(...))`.
@@ -6,13 +6,13 @@ or from outside `register(Method(...))`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from fisherkit.core import Kernel, length
+from fisherkit.core import Kernel, View, length
 from fisherkit.estimators import (
     BayesianFisherClassifier,
     FisherCommitteeClassifier,
@@ -24,6 +24,7 @@ from fisherkit.interfaces import Json
 from fisherkit.terminal import counted, percent
 
 Parameters = dict[str, object]
+Pairs = list[tuple[str, str]]  # of a kernel and a view
 Chosen = dict[str, Json]
 Fact = tuple[str, str]
 
@@ -87,12 +88,17 @@ class Method:
     estimator: type[ClassifierMixin]
     title: str  # what the report calls it
     papers: tuple[str, ...] = ()  # what the report asks its readers to cite
-    centres: int = 300  # their number on more rows than all can be centres
+    exact_rows: int = 1000  # up to which every row is a centre
+    centres: int = 300  # their number on more rows
     centres_parameter: str = "n_components"  # the parameter that takes this number
     basis: str | None = "random"  # the parameter that goes with it, if there is one
     # the parameters that ask for a kernel of a given name, and the names (None: all)
     kernel: Callable[[str], Parameters] = lambda name: {"kernel": name}
     kernels: tuple[str, ...] | None = None
+    # the parameters for kernels on views (None: all that are worth it), where the method has views
+    of_views: Callable[[Pairs | None, Mapping[str, View]], Parameters] | None = None
+    learns: bool = False  # whether kernels may learn which columns matter, with ``learn``
+    groups: str | None = None  # whether "fit" takes groups, or "folds" given as ``cv`` do
     # the parameters that make classes count alike; None where there are none
     balanced: Parameters | None = field(default_factory=by_threshold)
     penalties: bool = False  # whether there is a ``penalty`` to choose
@@ -159,9 +165,28 @@ def _selection_facts(model: KernelFisherClassifier) -> list[Fact]:
     ]
 
 
+# Kernels and views of a committee, and whether they learn which columns matter.
+_FAMILIES = {
+    ("rbf", "standard"): False,
+    ("laplacian", "standard"): True,
+    ("rbf", "rank"): False,
+    ("laplacian", "rank"): True,
+    ("exponential", "standard"): True,
+}
+
+
+def _of_views(pairs: Pairs | None, views: Mapping[str, View]) -> Parameters:
+    chosen = [pair for pair in _FAMILIES if pair[1] in views] if pairs is None else pairs
+    return {
+        "kernels": tuple((kernel, views[view]) for kernel, view in chosen),
+        "learn": [_FAMILIES[pair] for pair in chosen] if pairs is None else True,
+        "combine": "families",
+    }
+
+
 def _committee(model: FisherCommitteeClassifier) -> Chosen:
     return {
-        "kernels": list(map(str, model.kernels)),
+        "kernels": list(dict.fromkeys(model.members_["kernel"].tolist())),
         "members": len(model.members_),
         "effective_members": float(model.effective_members_),
         "status": model.status_.value,
@@ -225,6 +250,7 @@ register(
         title="kernel Fisher discriminant, tuned by leave-one-out",
         papers=_KERNEL_FISHER,
         centres=500,
+        groups="folds",
         penalties=True,
         in_blocks=True,
         search="mu",
@@ -239,7 +265,9 @@ register(
         estimator=FisherCommitteeClassifier,
         title="committee of kernel Fisher discriminants, weighted by leave-one-out",
         papers=_KERNEL_FISHER,
-        kernel=lambda name: {"kernels": (name,)},
+        of_views=_of_views,
+        learns=True,
+        groups="fit",
         balanced={"class_weight": "balanced"},
         penalties=True,
         in_blocks=True,
@@ -256,6 +284,7 @@ register(
         title="sparse kernel Fisher discriminant, tuned by cross-validation",
         papers=(_SPARSE,),
         centres_parameter="n_candidates",
+        groups="folds",
         search="size",
         chosen=_few_kernels,
         facts=_few_kernels_facts,
@@ -268,6 +297,7 @@ register(
         title="kernel Fisher discriminant grown term by term",
         papers=(_FORWARD,),
         centres_parameter="n_candidates",
+        groups="folds",
         search="size",
         chosen=_few_kernels,
         facts=_few_kernels_facts,

@@ -1,0 +1,16 @@
+"""The ways to train on a table, and the estimators that take it as it is."""
+
+from fisherkit.methods.plans import Plan, part_of
+from fisherkit.methods.registry import (
+    CRITERION_WORDS,
+    METHODS,
+    Fact,
+    Method,
+    RecipeError,
+    method_named,
+    names_where,
+    register,
+)
+from fisherkit.methods.table import TableClassifier, TableModel
+
+__all__ = ["METHODS", "Method", "TableClassifier", "register"]
