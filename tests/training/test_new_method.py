@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fisherkit.model_files import ModelFileError, load
 from fisherkit.report.page import describe, render
 from fisherkit.stored import NAMES, TYPES, stored
-from fisherkit.training import METHODS, Method, read_data, register, train
-from fisherkit.training.methods import RecipeError
+from fisherkit.methods import METHODS, Method, register
+from fisherkit.training import read_data, train
+from fisherkit.methods import RecipeError
 from fisherkit.tuning import LOG_ODDS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,10 +22,10 @@ from fisherkit.inspection.left_out import left_out_path
 from fisherkit.inspection.streamed import streamed_path
 from fisherkit.tables import reading
 from fisherkit.tables.reading import open_table, read_table
-from fisherkit.training import out_of_core, recipes
+from fisherkit.training import out_of_core
 from fisherkit.training.fitting import opened, train
 from fisherkit.training.intake import read_data
-from fisherkit.training.methods import METHODS
+from fisherkit.methods import METHODS
 from fisherkit.training.out_of_core import fit_table, map_data, workspace
 
 ROWS = 300

@@ -8,9 +8,9 @@ import pytest
 from people import people, rerun
 
 from fisherkit.columns.frames import TableError
-from fisherkit.training import fitting, recipes, train
+from fisherkit.training import fitting, train
 from fisherkit.training.intake import Data, example, read_data
-from fisherkit.training.methods import METHODS, RecipeError
+from fisherkit.methods import METHODS, RecipeError
 from fisherkit.training.recipes import Recipe
 
 
