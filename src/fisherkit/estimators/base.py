@@ -36,7 +36,6 @@ from fisherkit.rows import (
     RowSource,
     Spec,
     Task,
-    is_dask,
     memory_budget,
     plan_for,
     require_finite_model,
@@ -136,7 +135,7 @@ class KernelModel(BaseEstimator):
     def _open(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
         """The rows of positive weight, wherever it is best to have them."""
         class_weight = getattr(self, "class_weight", None)
-        if is_dask(X):
+        if arrays.is_dask(X):
             rows = opening.on_dask(self, X, y, sample_weight, class_weight)
             self.n_features_in_ = int(X.shape[1])
             if hasattr(X, "columns"):

@@ -14,7 +14,7 @@ from fisherkit.estimators import ard, validation
 from fisherkit.estimators.base import THRESHOLDS, KernelModel, whole
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import conformal
-from fisherkit.rows import Fit, RowSource, Spec, is_dask, lazily
+from fisherkit.rows import Fit, RowSource, Spec, lazily
 from fisherkit.stored import stored
 from fisherkit.tuning import CRITERIA, left_out_scores
 
@@ -421,7 +421,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
 
         In the precision of X, unless they overflow in it.
         """
-        if is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "predict", X)
         scores, dtype = self._scores(X, "predict")
         scores = arrays.narrowed(scores, dtype)
