@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ClassVar
@@ -47,24 +47,31 @@ THRESHOLDS = ("prior", "balanced")
 GAMMA_RULES = ("loo", "scale", "median")
 
 
-def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
     """A fit that fails or is interrupted leaves the estimator as it was: no half of a model.
 
     It prints its progress if the estimator is ``verbose``. Numbers that overflow on the way end in
     a criterion or a model that is not finite, and are refused there: NumPy need not warn first.
     """
+    before = dict(vars(model))
+    verbose = validation.flag("verbose", model.verbose)
+    try:
+        with progress.printed(verbose) if verbose else nullcontext(), arrays.quiet_overflow():
+            yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
+
+
+def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A method ``fit`` that is `all_or_nothing`."""
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(vars(self))
-        verbose = validation.flag("verbose", self.verbose)
-        try:
-            with progress.printed(verbose) if verbose else nullcontext(), arrays.quiet_overflow():
-                return fit(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
+        with all_or_nothing(self):
+            return fit(self, *args, **kwargs)
 
     return guarded
 
