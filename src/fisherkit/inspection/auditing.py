@@ -155,11 +155,6 @@ def harms(
     return arrays.to_numpy(influences(ridge, merged[rows])) > 0
 
 
-def refit(model: BayesianFisherClassifier) -> Ridge:
-    """The fit of a model once more, with its hyper-parameters."""
-    return inside(model).refit()
-
-
 def _positions(classes: Array, y: ArrayLike) -> np.ndarray:
     """Position of each label among the classes; a row of weight 0 may carry one never fitted."""
     classes, labels = arrays.to_numpy(classes), arrays.to_numpy(y)

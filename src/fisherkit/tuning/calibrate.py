@@ -76,26 +76,24 @@ _NO_SLOPE = Slope(1.0, Status.NOTHING_TO_FIT)
 
 def loo_decisions(
     ridge: Residuals, rule: Rule, indicator: Array, counts: Array | None = None
-) -> tuple[Array, Array]:
+) -> Array:
     """Decisions for each row by the model that left it out, rule included; (n, k).
 
-    Also says, for each row, whether that model had seen the row's class at all. Rows that are part
-    of a larger set come with its (weighted) class ``counts``.
+    Rows that are part of a larger set come with its (weighted) class ``counts``.
     """
     xp = arrays.namespace(indicator)
     loo = ridge.leave_one_out()
     if counts is None:
         counts = xp.sum(ridge.weights.v[:, None] * indicator, axis=0)
     left = _counts_left(ridge.weights, indicator, counts)
-    known = known_classes(ridge.weights, indicator, counts)
     scores = ridge.Y - loo
     if rule.kind != "lda":
-        return rule.decide(scores, left, None), known
+        return rule.decide(scores, left, None)
     decisions = [  # in blocks: each row has a scatter of its own
         rule.decide(scores[rows, :], left[rows, :], ridge.loo_scatter(loo, rows))
         for rows in arrays.row_blocks(loo.shape[0], loo.shape[1] ** 2, _SCATTERS)
     ]
-    return xp.concat(decisions, axis=0), known
+    return xp.concat(decisions, axis=0)
 
 
 def known_classes(weights: Weights, indicator: Array, counts: Array) -> Array:

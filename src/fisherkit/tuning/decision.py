@@ -174,7 +174,7 @@ def _decisions(
 ) -> Array:
     """Leave-one-out decisions of some rows; the scatter is that of all rows."""
     fit = replace(fit, scatter=scatter)
-    return loo_decisions(fit, rule, membership(fit.Y), counts)[0]
+    return loo_decisions(fit, rule, membership(fit.Y), counts)
 
 
 def _slope_weights(fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array) -> Array:
