@@ -113,13 +113,6 @@ class KernelModel(BaseEstimator):
             params=self.kernel_params or {},
         )
 
-    def _rules_in_use(self) -> list[str]:
-        """The hyper-parameters in use that are chosen from the data, as ``name='rule'``."""
-        used = {"regularization": self.regularization}
-        if self._kernel().has_gamma:
-            used["gamma"] = self.gamma
-        return [f"{name}={value!r}" for name, value in used.items() if isinstance(value, str)]
-
     def _basis(self) -> Basis:
         """The centres asked for."""
         m = validation.count("n_components", self.n_components)
@@ -210,11 +203,6 @@ class KernelModel(BaseEstimator):
         )
         searched = mu is None or spec.search_gamma
         return replace(spec, folds=validation.folds_of(pairs, rows.X) if searched else None)
-
-    def _task(self, X: Any, y: Any) -> Task:
-        """A fit in memory, short of fitting."""
-        rows = opening.in_memory(self, X, y, None, IN_MEMORY, getattr(self, "class_weight", None))
-        return rows.task(self._spec(rows))
 
     def _store(self, rows: RowSource, fit: Any) -> None:
         """Fitted attributes of f; the one place that writes them."""
