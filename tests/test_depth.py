@@ -13,7 +13,7 @@ import fisherkit
 from fisherkit import KernelFisherClassifier
 
 ROOT = str(Path(fisherkit.__file__).parent)
-FRAMES, FIT_MODULES, PREDICT_MODULES = 15, 31, 9
+FRAMES, FIT_MODULES, PREDICT_MODULES = 14, 29, 7
 
 
 def traced(call, formula=""):

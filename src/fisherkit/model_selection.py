@@ -12,7 +12,7 @@ from sklearn.model_selection import LeaveOneOut
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from fisherkit.core import Array, Fold, Ridge, arrays, coding, decode
+from fisherkit.core import Array, Fold, Ridge, arrays, decode, winners
 from fisherkit.estimators import KernelFisherClassifier, KernelRidgeCV, inside, validation
 from fisherkit.inference import Relabelled, relabel
 from fisherkit.inspection import TaskLabels, metric_name, missing
@@ -135,7 +135,7 @@ def _predictions(task: Task, fit: Relabelled, fold: Fold, method: str) -> Array:
     if task.rule is None or method == "decision_function":
         return decisions
     if method == "predict":
-        return coding.winners(decisions)[:, None]
+        return winners(decisions)[:, None]
     assert decided is not None
     return probabilities(decisions, decided.slope.value)
 

@@ -9,7 +9,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from fisherkit.core import coding
 from fisherkit.core.coding import Rule, discriminant_axes
-from fisherkit.core.labels import decode, encode, targets
+from fisherkit.core.labels import decode, encode, targets, winners
 
 MU = 0.3
 
@@ -191,8 +191,8 @@ def test_two_classes_are_signs_and_more_are_indicators():
 
 
 def test_winners_follow_the_sign_or_the_largest_decision():
-    np.testing.assert_array_equal(coding.winners(np.array([[-0.1], [0.0], [2.0]])), [0, 0, 1])
-    np.testing.assert_array_equal(coding.winners(np.array([[1.0, 3.0, 2.0], [5.0, 1, 2]])), [1, 0])
+    np.testing.assert_array_equal(winners(np.array([[-0.1], [0.0], [2.0]])), [0, 0, 1])
+    np.testing.assert_array_equal(winners(np.array([[1.0, 3.0, 2.0], [5.0, 1, 2]])), [1, 0])
 
 
 # --- scores of the sparse classifiers -------------------------------------------------------------

@@ -300,5 +300,6 @@ def test_a_model_without_terms_says_what_is_known_of_why(options):
     with pytest.warns(UserWarning, match=r"All rows of X are equal, so that no rho") as caught:
         SparseFisherClassifier(rho=1e-9, **options).fit(np.ones_like(X), y)
     assert "smaller rho" not in str(caught[0].message)
+    assert caught[0].filename == __file__  # the line of the user who calls fit
     with pytest.warns(UserWarning, match=r"rho=1e\+09: .* Use a smaller rho"):
         SparseFisherClassifier(rho=1e9, **options).fit(X, y)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import oracles
 import pytest
+from forward_paths import prefix_scores
 from sklearn.linear_model import Lasso
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold
@@ -314,7 +315,7 @@ def test_held_out_forward_decisions_are_those_of_a_plain_loop(criterion, n_class
             max_terms=6,
             patience=3,
         )
-        truth = forward.prefix_scores(path, rbf_kernel(X[test], X[train[path.order]], GAMMA))
+        truth = prefix_scores(path, rbf_kernel(X[test], X[train[path.order]], GAMMA))
         mine = held.fold == k
         np.testing.assert_array_equal(sample.rows[held.rows[mine]], test)
         sizes.append(len(path.order))

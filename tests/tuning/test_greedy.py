@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from forward_paths import loo_scores
 
 from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, KernelRidgeCV
 from fisherkit.core.forward import select_terms
@@ -82,7 +83,7 @@ def test_with_penalty_rows_forward_selection_prices_the_ridge_model(compiled, pe
     for size in range(1, 7):
         press = brute_press(X, Y, weights, path.order[:size], penalty, mu)
         assert path.loo_mse[size] == pytest.approx(press, rel=1e-9)
-        scores = path.loo_scores(size)
+        scores = loo_scores(path, size)
         assert np.average(((Y - scores) ** 2)[:, 0], weights=weights.v) == pytest.approx(press)
 
 

@@ -4,7 +4,7 @@ Nothing here knows an estimator, a file or a criterion. A new regularisation cos
 labels O(n r), a row left out nothing; only a new kernel parameter costs a new `Canonical`.
 """
 
-from fisherkit.core.arrays import Array
+from fisherkit.core.arrays import Array, read
 from fisherkit.core.basis import BASES, choose_rows, leading_rows
 from fisherkit.core.bias import BIASES, FREE, Bias, rank_two_update
 from fisherkit.core.canonical import (
@@ -15,7 +15,7 @@ from fisherkit.core.canonical import (
     require_positive,
     trace_unit,
 )
-from fisherkit.core.coding import Rule, ahead, winners
+from fisherkit.core.coding import Rule, ahead
 from fisherkit.core.covariance import (
     LOG_BOUND,
     Covariance,
@@ -59,7 +59,7 @@ from fisherkit.core.kernels import (
     width_of_moments,
     width_step,
 )
-from fisherkit.core.labels import Labels, decode, encode, membership
+from fisherkit.core.labels import Labels, decode, encode, membership, winners
 from fisherkit.core.progress import Meter
 from fisherkit.core.ridge import (
     DenseResolvent,

@@ -3,13 +3,13 @@
 Every other module writes the array API standard against the namespace that `namespace` returns.
 The functions below are the few places where NumPy arrays deserve a BLAS or LAPACK routine that the
 standard does not expose: products in place, in-place eigenvectors, the Cholesky inverse,
-pivoted Cholesky.
+pivoted Cholesky. `read` makes arrays of the rows of frames and sparse matrices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import array_api_compat as compat
 import numpy as np
@@ -18,6 +18,10 @@ from scipy.linalg import lapack
 from sklearn import get_config
 
 from fisherkit.core import blas, l1_distances
+from fisherkit.interfaces import Container
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Array = Any
 
@@ -53,6 +57,11 @@ def dispatched(x: Any) -> bool:
 def is_numpy(x: Array) -> bool:
     """Say whether ``x`` is a NumPy array."""
     return compat.is_numpy_array(x)
+
+
+def is_dask(x: object) -> bool:
+    """Say whether ``x`` is a Dask collection; Dask need not be installed to be sure it is not."""
+    return type(x).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(x, "to_delayed")
 
 
 def library(x: Any) -> str:
@@ -143,6 +152,29 @@ def row_blocks(n_rows: int, row_length: int, elements: int | None = None) -> Ite
     step = max(1, min(n_rows, (elements or BLOCK_ELEMENTS) // max(1, row_length)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+def read(X: Container, rows: slice | np.ndarray) -> Array:
+    """Some rows of any container, in a row or at these places, as a dense array of their dtype."""
+    if hasattr(X, "toarray"):
+        return X[rows].toarray()
+    if hasattr(X, "iloc"):
+        return frame_values(X.iloc[rows])
+    if not is_array_api(X):
+        return X[rows].to_numpy()
+    if isinstance(X, np.ndarray):
+        return np.asarray(X[rows])
+    if isinstance(rows, slice):
+        return X[rows, :]
+    return namespace(X).take(X, indices(rows, X), axis=0)
+
+
+def frame_values(frame: DataFrame) -> np.ndarray:
+    """A pandas frame as an array; numbers of several types, or nullable ones, as floats."""
+    values = frame.to_numpy()
+    if values.dtype == object and all(dtype.kind in "biuf" for dtype in frame.dtypes):
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values
 
 
 def free_memory(reference: Array) -> int:

@@ -18,16 +18,8 @@ import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
-from fisherkit.core.labels import indicators
+from fisherkit.core.labels import indicators, winners
 from fisherkit.stored import stored
-
-
-def winners(decisions: Array) -> Array:
-    """Index of the class decided for each row of decisions (n, 1) or (n, c)."""
-    xp = arrays.namespace(decisions)
-    if decisions.shape[1] == 1:
-        return xp.astype(decisions[:, 0] > 0, xp.int64)
-    return xp.argmax(decisions, axis=1)
 
 
 def narrowed(decisions: Array, dtype: Any) -> Array:

@@ -38,7 +38,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
 
 from fisherkit.core.arrays import row_blocks
 from fisherkit.core.weights import Weights
@@ -106,29 +106,6 @@ class ForwardPath:
         if size:
             coef = lapack.dtrtrs(self.A[:size, :size], coef, unitdiag=1)[0]
         return coef, self.mean - self.means[:size] @ coef
-
-    def loo_scores(self, size: int) -> np.ndarray:
-        """Left-out scores (n, k) of the prefix, conditional on the selection; O(n size k)."""
-        terms = (self.W[:size] / self.weights.root).T
-        residual = self.Y - self.mean - terms @ self.gamma[:size]
-        leverage = 1 / self.weights.mass + terms**2 @ (1 / (self.kappa + self.ridge)[:size])
-        beta = 1 - self.weights.delta[:, None] * leverage[:, None]
-        left_out = self.Y - residual / np.maximum(beta, _SATURATED)
-        return np.where(beta < _SATURATED, 0.0, left_out)
-
-
-def prefix_scores(path: ForwardPath, K_new: np.ndarray) -> np.ndarray:
-    """Scores of all sizes on m new rows, (T + 1, m, k), from K_new (m, T) = k(x, order).
-
-    W_new = (K_new - means) A^-1, then running sums of its columns times gamma; O(m T (T + k)).
-    """
-    scores = np.empty((len(path.order) + 1, len(K_new), len(path.mean)))
-    scores[0] = path.mean
-    if len(path.order):
-        W = solve_triangular(path.A, (K_new - path.means).T, trans="T", unit_diagonal=True)
-        np.multiply(W[:, :, None], path.gamma[:, None, :], out=scores[1:])
-        np.cumsum(scores, axis=0, out=scores)
-    return scores
 
 
 def select_terms(

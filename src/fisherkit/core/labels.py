@@ -99,6 +99,14 @@ def decode(classes: Array, index: Array) -> Array:
     return arrays.namespace(classes).take(classes, index, axis=0)
 
 
+def winners(decisions: Array) -> Array:
+    """Index of the class decided for each row of decisions (n, 1) or (n, c)."""
+    xp = arrays.namespace(decisions)
+    if decisions.shape[1] == 1:
+        return xp.astype(decisions[:, 0] > 0, xp.int64)
+    return xp.argmax(decisions, axis=1)
+
+
 def indicators(index: Array, n_classes: int, reference: Array) -> Array:
     """0/1 membership (n, c)."""
     xp = arrays.namespace(index)

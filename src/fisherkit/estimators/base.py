@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ClassVar
@@ -36,7 +36,6 @@ from fisherkit.rows import (
     RowSource,
     Spec,
     Task,
-    is_dask,
     memory_budget,
     plan_for,
     require_finite_model,
@@ -48,24 +47,31 @@ THRESHOLDS = ("prior", "balanced")
 GAMMA_RULES = ("loo", "scale", "median")
 
 
-def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
     """A fit that fails or is interrupted leaves the estimator as it was: no half of a model.
 
     It prints its progress if the estimator is ``verbose``. Numbers that overflow on the way end in
     a criterion or a model that is not finite, and are refused there: NumPy need not warn first.
     """
+    before = dict(vars(model))
+    verbose = validation.flag("verbose", model.verbose)
+    try:
+        with progress.printed(verbose) if verbose else nullcontext(), arrays.quiet_overflow():
+            yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
+
+
+def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A method ``fit`` that is `all_or_nothing`."""
 
     @wraps(fit)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(vars(self))
-        verbose = validation.flag("verbose", self.verbose)
-        try:
-            with progress.printed(verbose) if verbose else nullcontext(), arrays.quiet_overflow():
-                return fit(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
+        with all_or_nothing(self):
+            return fit(self, *args, **kwargs)
 
     return guarded
 
@@ -107,13 +113,6 @@ class KernelModel(BaseEstimator):
             params=self.kernel_params or {},
         )
 
-    def _rules_in_use(self) -> list[str]:
-        """The hyper-parameters in use that are chosen from the data, as ``name='rule'``."""
-        used = {"regularization": self.regularization}
-        if self._kernel().has_gamma:
-            used["gamma"] = self.gamma
-        return [f"{name}={value!r}" for name, value in used.items() if isinstance(value, str)]
-
     def _basis(self) -> Basis:
         """The centres asked for."""
         m = validation.count("n_components", self.n_components)
@@ -136,7 +135,7 @@ class KernelModel(BaseEstimator):
     def _open(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
         """The rows of positive weight, wherever it is best to have them."""
         class_weight = getattr(self, "class_weight", None)
-        if is_dask(X):
+        if arrays.is_dask(X):
             rows = opening.on_dask(self, X, y, sample_weight, class_weight)
             self.n_features_in_ = int(X.shape[1])
             if hasattr(X, "columns"):
@@ -204,11 +203,6 @@ class KernelModel(BaseEstimator):
         )
         searched = mu is None or spec.search_gamma
         return replace(spec, folds=validation.folds_of(pairs, rows.X) if searched else None)
-
-    def _task(self, X: Any, y: Any) -> Task:
-        """A fit in memory, short of fitting."""
-        rows = opening.in_memory(self, X, y, None, IN_MEMORY, getattr(self, "class_weight", None))
-        return rows.task(self._spec(rows))
 
     def _store(self, rows: RowSource, fit: Any) -> None:
         """Fitted attributes of f; the one place that writes them."""

@@ -29,7 +29,7 @@ from fisherkit.core import (
     coding,
 )
 from fisherkit.estimators import opening, validation
-from fisherkit.estimators.base import KernelModel, standardisation, whole
+from fisherkit.estimators.base import KernelModel, all_or_nothing, standardisation
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import Reach
 from fisherkit.interfaces import Seed
@@ -196,7 +196,6 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @whole
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters and fit.
 
@@ -212,22 +211,23 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         -------
         self
         """
-        self._check_parameters()
-        rows = opening.in_memory(self, X, y, sample_weight, IN_MEMORY)
-        labels = rows.labels
-        assert labels is not None
-        self.classes_ = labels.classes
-        rng = check_random_state(self.random_state)
-        sample, group = self._sample(rows.X, labels, rng)
-        self._rows_seen, self._training = (rows.kept, group), sample
-        learned = self._learn(sample, rng)
-        decisions = self._fit_scores(sample, learned)
-        self._keep(sample, learned)
-        decisions = arrays.take_rows(decisions, arrays.indices(group, decisions))
-        decisions = rows.in_order(
-            [decisions], lambda X: self._decision(self._expansion(X)), labels.n_decisions
-        )
-        self.loo_decision_ = decisions[:, 0] if rows.flat else decisions
+        with all_or_nothing(self):
+            self._check_parameters()
+            rows = opening.in_memory(self, X, y, sample_weight, IN_MEMORY)
+            labels = rows.labels
+            assert labels is not None
+            self.classes_ = labels.classes
+            rng = check_random_state(self.random_state)
+            sample, group = self._sample(rows.X, labels, rng)
+            self._rows_seen, self._training = (rows.kept, group), sample
+            learned = self._learn(sample, rng)
+            decisions = self._fit_scores(sample, learned)
+            self._keep(sample, learned)
+            decisions = arrays.take_rows(decisions, arrays.indices(group, decisions))
+            decisions = rows.in_order(
+                [decisions], lambda X: self._decision(self._expansion(X)), labels.n_decisions
+            )
+            self.loo_decision_ = decisions[:, 0] if rows.flat else decisions
         return self
 
     def _check_parameters(self) -> None:

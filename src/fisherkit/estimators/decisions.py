@@ -8,10 +8,10 @@ from typing import Any
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fisherkit.core import Array, Rule, Weights, arrays, coding, decode, membership
+from fisherkit.core import Array, Rule, Weights, arrays, coding, decode, membership, winners
 from fisherkit.estimators import validation
 from fisherkit.inference import conformal
-from fisherkit.rows import is_dask, lazily
+from fisherkit.rows import lazily
 from fisherkit.tuning import UNDECIDED, Parts, Slope, decide, mention, probabilities
 
 
@@ -42,7 +42,7 @@ class DecisionMixin(ClassifierMixin):
         -------
         (n,) for two classes, otherwise (n, n_classes)
         """
-        if is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "decision_function", X)
         decisions, dtype = self._decisions(X, "decision_function")
         decisions = coding.narrowed(decisions, dtype)
@@ -50,14 +50,14 @@ class DecisionMixin(ClassifierMixin):
 
     def predict(self, X: Any) -> Any:
         """Predicted label of each row of X (n, d); (n,)."""
-        if is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "predict", X)
         decisions, _ = self._decisions(X, "predict")
-        return decode(self.classes_, coding.winners(decisions))
+        return decode(self.classes_, winners(decisions))
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each class, calibrated on held-out decisions; (n, n_classes)."""
-        if is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "predict_proba", X)
         decisions, dtype = self._decisions(X, "predict_proba")
         return probabilities(decisions, self._slope_in_use(), dtype)
@@ -95,7 +95,7 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
             with m_k the mean of a class, the penalised-LDA rule takes the largest
             ``z @ m_k - |m_k|^2 / 2 + log(share_k)``.
         """
-        if is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "transform", X)
         scores, dtype = self._scores(X, "transform")
         return arrays.narrowed(self._decision.coordinates(scores), dtype)

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from fisherkit.core import BASES, Rule, arrays
 from fisherkit.estimators import ard, validation
-from fisherkit.estimators.base import THRESHOLDS, KernelModel, whole
+from fisherkit.estimators.base import THRESHOLDS, KernelModel, all_or_nothing
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import conformal
-from fisherkit.rows import Fit, RowSource, Spec, is_dask, lazily
+from fisherkit.rows import Fit, RowSource, Spec, lazily
 from fisherkit.stored import stored
 from fisherkit.tuning import CRITERIA, left_out_scores
 
@@ -230,7 +230,6 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose the hyper-parameters and fit.
 
@@ -249,10 +248,11 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         -------
         self
         """
-        self._check_words()
-        rows = self._open(X, y, sample_weight)
-        spec = self._spec(rows, groups)
-        self._store(rows, ard.fit(rows, spec) if self.ard else rows.fit(spec))
+        with all_or_nothing(self):
+            self._check_words()
+            rows = self._open(X, y, sample_weight)
+            spec = self._spec(rows, groups)
+            self._store(rows, ard.fit(rows, spec) if self.ard else rows.fit(spec))
         return self
 
     def _store(self, rows: RowSource, fit: Fit) -> None:
@@ -388,7 +388,6 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         tags.target_tags.multi_output = True
         return tags
 
-    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose the hyper-parameters and fit.
 
@@ -405,8 +404,9 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         -------
         self
         """
-        rows = self._open(X, y, sample_weight)
-        self._store(rows, rows.fit(self._spec(rows, groups)))
+        with all_or_nothing(self):
+            rows = self._open(X, y, sample_weight)
+            self._store(rows, rows.fit(self._spec(rows, groups)))
         return self
 
     def _store(self, rows: RowSource, fit: Fit) -> None:
@@ -421,7 +421,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
 
         In the precision of X, unless they overflow in it.
         """
-        if is_dask(X):
+        if arrays.is_dask(X):
             return lazily(self, "predict", X)
         scores, dtype = self._scores(X, "predict")
         scores = arrays.narrowed(scores, dtype)

@@ -26,6 +26,7 @@ from fisherkit.rows import (
     frequencies,
     labels_of,
     memory_budget,
+    mention_spreads,
     open_dask,
     reference_of,
     refusal,
@@ -71,7 +72,8 @@ def in_memory(
     if pairwise:
         validation.precomputed(x, rounding)
     else:
-        validation.mention_scales(x)
+        xp = arrays.namespace(x)
+        mention_spreads(arrays.to_numpy(xp.max(x, axis=0) - xp.min(x, axis=0)))
     if classifier:
         check_classification_targets(targets)
     frequency, kept = frequencies(sample_weight, n, x)

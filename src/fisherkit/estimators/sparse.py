@@ -14,7 +14,7 @@ from sklearn.utils import Tags, check_random_state
 
 from fisherkit.core import Array, Gram, forward, reference_width, width_step
 from fisherkit.estimators import opening, validation
-from fisherkit.estimators.base import THRESHOLDS, KernelModel, whole
+from fisherkit.estimators.base import THRESHOLDS, KernelModel, all_or_nothing
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.interfaces import ClassWeight, CrossValidation, KernelName, Seed
 from fisherkit.rows import IN_MEMORY, Expansion, centre_rows, gamma_by_thumb, require_finite_model
@@ -41,7 +41,6 @@ class ExpansionMixin(ClassifierMixin):
         tags.array_api_support = False
         return tags
 
-    @whole
     def fit(
         self,
         X: ArrayLike,
@@ -66,18 +65,19 @@ class ExpansionMixin(ClassifierMixin):
         -------
         self
         """
-        learner = self._learner()
-        sample, classes = self._sample(X, y, sample_weight, groups)
-        choice = crossfit.choose(
-            sample,
-            learner,
-            self._gammas(sample),
-            sparsest=self.select == "sparsest",
-            balanced=self.threshold == "balanced",
-        )
-        family, member, candidates = crossfit.refit(sample, choice)
-        self._keep(sample, classes, choice, family, member, candidates)
-        self._keep_path(sample, choice, family, candidates)
+        with all_or_nothing(self):
+            learner = self._learner()
+            sample, classes = self._sample(X, y, sample_weight, groups)
+            choice = crossfit.choose(
+                sample,
+                learner,
+                self._gammas(sample),
+                sparsest=self.select == "sparsest",
+                balanced=self.threshold == "balanced",
+            )
+            family, member, candidates = crossfit.refit(sample, choice)
+            self._keep(sample, classes, choice, family, member, candidates)
+            self._keep_path(sample, choice, family, candidates)
         return self
 
     def _learner(self) -> crossfit.Learner:
@@ -373,7 +373,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         self.rho_ = float(choice.path["rho"][choice.chosen])
         if self.rho != "cv" and self.n_terms_ == 0:
             words = validation.nothing_retained(self.rho_, len(sample.centres))
-            warnings.warn(words, stacklevel=4)
+            warnings.warn(words, stacklevel=3)
 
 
 @stored("ForwardFisherClassifier")

@@ -14,7 +14,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from fisherkit.core import BIASES, Array, Bias, Fold, arrays
-from fisherkit.rows import mention_spreads
 
 
 def one_of(name: str, value: Any, valid: Collection[str], also: str = "") -> str:
@@ -256,12 +255,6 @@ def folds_of(pairs: list[tuple[np.ndarray, np.ndarray]], X: Array) -> list[Fold]
         where = np.searchsorted(removed, test)
         folds.append(Fold(arrays.indices(removed, X), arrays.indices(where, X)))
     return folds
-
-
-def mention_scales(X: Array) -> None:
-    """Log a line when feature scales differ so much that a scaler is likely missing."""
-    xp = arrays.namespace(X)
-    mention_spreads(arrays.to_numpy(xp.max(X, axis=0) - xp.min(X, axis=0)))
 
 
 def nothing_retained(rho: float, distinct: int) -> str:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
 from fisherkit.estimators import opening
 from fisherkit.interfaces import Container
-from fisherkit.rows import Blend, Expansion, LocalRows, Plan, Task
+from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, Plan, Task
 from fisherkit.tuning import Decision
 
 
@@ -71,8 +71,11 @@ class Inside:
         return self.estimator._path()
 
     def task(self, X: ArrayLike, y: ArrayLike) -> Task:
-        """A fit to X and y that has not happened yet."""
-        return self.estimator._task(X, y)
+        """A fit to X and y in memory that has not happened yet."""
+        model = self.estimator
+        class_weight = getattr(model, "class_weight", None)
+        rows = opening.in_memory(model, X, y, None, IN_MEMORY, class_weight)
+        return rows.task(model._spec(rows))
 
     def blocks(self, X: Container, y: ArrayLike) -> tuple[LocalRows, Rule]:
         """The rows of a fit in blocks, without sample weights, and its rule."""
@@ -82,8 +85,12 @@ class Inside:
         return rows.rows, model._decision.rule
 
     def rules(self) -> list[str]:
-        """The hyper-parameters that are chosen from the data, as ``name='rule'``."""
-        return self.estimator._rules_in_use()
+        """The hyper-parameters in use that are chosen from the data, as ``name='rule'``."""
+        model = self.estimator
+        used = {"regularization": model.regularization}
+        if model._kernel().has_gamma:
+            used["gamma"] = model.gamma
+        return [f"{name}={value!r}" for name, value in used.items() if isinstance(value, str)]
 
     def left_out_coordinates(self, fit: Residuals) -> np.ndarray:
         """Discriminant coordinates of the rows of a fit by models without them, (n, c-1)."""

@@ -65,7 +65,7 @@ class Relabelled:
         parts = []
         for j, fit in enumerate(self._each()):
             assert self.indicator is not None
-            parts.append(loo_decisions(fit, rule, self.indicator[:, :, j])[0])
+            parts.append(loo_decisions(fit, rule, self.indicator[:, :, j]))
         return xp.stack(parts, axis=2)
 
     def fold_decisions(self, fold: Fold, rule: Rule | None) -> Array:

@@ -1,6 +1,6 @@
 """What fitted classifiers say of rows that they have not seen, and which labels they doubt."""
 
-from fisherkit.inspection.auditing import audit, doubts, harms, refit
+from fisherkit.inspection.auditing import audit, doubts, harms
 from fisherkit.inspection.labels import TaskLabels, metric_name, missing
 from fisherkit.inspection.left_out import (
     cross_fitted,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fisherkit.core import Array, Ridge, arrays, coding
+from fisherkit.core import Array, Ridge, arrays, winners
 from fisherkit.estimators import (
     BayesianFisherClassifier,
     KernelFisherClassifier,
@@ -134,7 +134,7 @@ def doubts(
     table = pd.DataFrame(
         {
             "label": classes[given],
-            "suggested": classes[coding.winners(logits)],
+            "suggested": classes[winners(logits)],
             "probability": probabilities(logits, 1.0)[np.arange(n), given],
         },
         index=index,
@@ -153,11 +153,6 @@ def harms(
     """Whether the other rows are predicted better without each of these; ``ridge`` is the fit."""
     _, merged = inside(model).rows
     return arrays.to_numpy(influences(ridge, merged[rows])) > 0
-
-
-def refit(model: BayesianFisherClassifier) -> Ridge:
-    """The fit of a model once more, with its hyper-parameters."""
-    return inside(model).refit()
 
 
 def _positions(classes: Array, y: ArrayLike) -> np.ndarray:

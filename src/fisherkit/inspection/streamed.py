@@ -14,7 +14,7 @@ from fisherkit.inspection.left_out import (
     ridge_of,
 )
 from fisherkit.interfaces import Container
-from fisherkit.rows import Centres, Form, Kept, LocalRows, SecondPass, form_of_rows, read
+from fisherkit.rows import Centres, Form, Kept, LocalRows, SecondPass, form_of_rows
 from fisherkit.tuning import mu_grid
 
 
@@ -42,7 +42,7 @@ def streamed_path(
     weights, indicator = Weights(everything.frequency, everything.cost), membership(Y)
     place = arrays.indices(rows, Y)
     w = weights.take(place)
-    part = LocalRows(read(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
+    part = LocalRows(arrays.read(X, rows), arrays.take_rows(Y, place), w.frequency, w.cost, budget)
     expansion = inside(model).expansion
     ones = arrays.namespace(Y).ones_like(expansion.coef[:, 0])
     assert isinstance(expansion.kernel, Kernel)

@@ -12,12 +12,12 @@ from importlib.resources import files
 
 import numpy as np
 
+from fisherkit.estimators import inside
 from fisherkit.inspection import (
     in_blocks,
     left_out_coordinates,
     left_out_logits,
     left_out_path,
-    refit,
     streamed_path,
 )
 from fisherkit.interfaces import Json
@@ -120,7 +120,7 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
         ridge = left_out.ridge
         log_mu = np.log10(left_out.mu / model.selection_.unit)
     elif method.influence:
-        ridge = refit(model)
+        ridge = inside(model).refit()
         coordinates = left_out_coordinates(model) if logits.shape[1] > 1 else None
     scores = live(path, index[shown], chosen=chosen, log_mu=log_mu, sample=sample, seed=seed)
     if len(shown) < len(index):

@@ -264,6 +264,7 @@ def relevances(setting: str, trial: int) -> Result:
     model = BayesianFisherClassifier(
         ard=True, hyperprior=None, evidence=chosen["evidence"], random_state=0
     ).fit(data.X, data.y)
+    assert model.relevance_ is not None
     return {
         "origin": data.origin,
         "weights": as_text(model.relevance_, 4),

@@ -1,11 +1,14 @@
 """Where the rows are: in memory, in blocks, on Dask workers; and the two passes over them."""
 
+from fisherkit.core import read
 from fisherkit.rows.blocks import BlockRows, Drawn, choose, draw, interleave, refuse_absent
 from fisherkit.rows.checks import (
     centre_rows,
     component_count,
     frequencies,
     labels_of,
+    mention_spreads,
+    require_finite_model,
     squarable,
     target_range,
 )
@@ -14,7 +17,6 @@ from fisherkit.rows.expansion import (
     Blend,
     Expansion,
     SharedCentres,
-    require_finite_model,
     rows_have_numbers,
 )
 from fisherkit.rows.fits import Basis, Fit, RowSource, Spec, Task
@@ -30,9 +32,6 @@ from fisherkit.rows.sources import (
     Sample,
     Together,
     blas_threads,
-    is_dask,
-    mention_spreads,
-    read,
     require_number_columns,
 )
 from fisherkit.rows.sums import Block, Numbers

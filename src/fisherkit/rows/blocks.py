@@ -31,12 +31,13 @@ from fisherkit.core import (
     median_gamma,
     race_seed,
 )
+from fisherkit.rows.checks import mention_spreads
 from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.fits import Basis, Fit, Spec
 from fisherkit.rows.moments import Centres
 from fisherkit.rows.passes import Fitted, Kept, fit_rows, second_pass_numbers
 from fisherkit.rows.planning import SAMPLE_SHARE, TALL, Plan
-from fisherkit.rows.sources import LocalRows, Rows, Sample, Seen, Survey, mention_spreads, read
+from fisherkit.rows.sources import LocalRows, Rows, Sample, Seen, Survey
 from fisherkit.rows.sums import Block, moment_numbers
 from fisherkit.tuning import (
     CRITERIA,
@@ -86,7 +87,7 @@ class BlockRows:
         if len(self.kept) == n:
             return inside
         places = np.setdiff1d(np.arange(n), self.kept)
-        dropped = read(X, places)
+        dropped = arrays.read(X, places)
         finite = np.isfinite(np.asarray(arrays.to_numpy(dropped), dtype=np.float64)).all(axis=1)
         if not finite.all():
             raise ValueError(f"Input X contains NaN or infinity in row {places[~finite][0]}.")

@@ -1,4 +1,4 @@
-"""What comes with the rows is checked: targets, labels, sample weights, costs of the classes."""
+"""What users pass is checked, and numbers that overflow: targets, labels, weights, coefficients."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from sklearn.utils import compute_class_weight
 
 from fisherkit.core import LARGEST, Array, Labels, Weights, arrays, encode
 from fisherkit.interfaces import ClassWeight
+from fisherkit.tuning import log
 
 _WEIGHTS = (1e-50, 1e15)  # where one row more or less is rounding, there is no leave-one-out
+_SCALE_RATIO = 1e3  # of the ranges of features
 _SMALLEST = 1e-150  # spread of targets whose square is one, with digits
 
 
@@ -111,6 +113,28 @@ def target_range(Y: Array) -> None:
         raise ValueError(
             f"The targets y differ by no more than {spread:.3g}, whose square is not a number "
             "with digits. Scale y, for example with sklearn.preprocessing.StandardScaler."
+        )
+
+
+def mention_spreads(spread: np.ndarray) -> None:
+    """Log a line when the ranges (d,) of the features say that a scaler is likely missing."""
+    spread = spread[spread > 0]
+    if len(spread) and spread.max() > _SCALE_RATIO * spread.min():
+        log.info(
+            "feature scales differ by a factor of %.3g; estimators do not scale features, put "
+            "a StandardScaler in front",
+            spread.max() / spread.min(),
+        )
+
+
+def require_finite_model(coef: Array, intercept: Array) -> None:
+    """Refuse coefficients that overflow: the model would predict nothing."""
+    xp = arrays.namespace(coef)
+    if not (bool(xp.all(xp.isfinite(coef))) and bool(xp.all(xp.isfinite(intercept)))):
+        raise ValueError(
+            "The coefficients of the model overflow: targets or weights are too large for kernel "
+            "values as small as these. Scale X and y, for example with "
+            "sklearn.preprocessing.StandardScaler."
         )
 
 

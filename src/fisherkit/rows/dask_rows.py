@@ -37,8 +37,6 @@ from fisherkit.rows.sources import (
     Pass,
     Sample,
     State,
-    frame_values,
-    is_dask,
     require_number_columns,
 )
 from fisherkit.rows.sums import Block
@@ -97,7 +95,7 @@ def aligned_parts(
 ) -> list[Delayed[Part]]:
     """Chunks of targets or weights, one for each chunk of X."""
     lengths = _lengths(X)
-    if not is_dask(values):
+    if not arrays.is_dask(values):
         if lengths is None:
             raise ValueError(
                 f"X has chunks of unknown size, so {name} must be a Dask collection with the same "
@@ -129,7 +127,7 @@ def _lengths(x: object) -> tuple[int, ...] | None:
 def to_rows(part: Part) -> np.ndarray:
     """A chunk as a NumPy array, on the worker."""
     if hasattr(part, "iloc") and part.ndim == 2:
-        part = frame_values(part)
+        part = arrays.frame_values(part)
     part = part.to_numpy() if hasattr(part, "to_numpy") else part
     return part.toarray() if hasattr(part, "toarray") else np.asarray(part)
 

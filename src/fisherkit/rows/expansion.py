@@ -12,7 +12,6 @@ import numpy as np
 
 from fisherkit.core import Array, FittedKernel, Kernel, arrays, not_finite
 from fisherkit.interfaces import Container
-from fisherkit.rows.sources import read
 from fisherkit.stored import stored
 
 _ROWS = 128  # of a block, where they are long
@@ -98,7 +97,7 @@ def _in_blocks(
 ) -> Array:
     """A function of rows, plus the intercept of the model; it must be finite."""
     blocks = arrays.row_blocks(X.shape[0], longest, elements)
-    parts = [function(arrays.widen(read(X, rows))) for rows in blocks]
+    parts = [function(arrays.widen(arrays.read(X, rows))) for rows in blocks]
     xp = arrays.namespace(model.intercept)
     scores = xp.concat(parts, axis=0) + model.intercept[None, :]
     rows_have_numbers(scores, "score")
@@ -111,14 +110,3 @@ def rows_have_numbers(values: Array, name: str) -> None:
     if not bool(xp.all(xp.isfinite(values))):
         bad = arrays.to_numpy(xp.any(~xp.isfinite(values), axis=1))
         raise ValueError(not_finite(f"row {int(np.flatnonzero(bad)[0])} of X has no {name}"))
-
-
-def require_finite_model(coef: Array, intercept: Array) -> None:
-    """Refuse coefficients that overflow: the model would predict nothing."""
-    xp = arrays.namespace(coef)
-    if not (bool(xp.all(xp.isfinite(coef))) and bool(xp.all(xp.isfinite(intercept)))):
-        raise ValueError(
-            "The coefficients of the model overflow: targets or weights are too large for kernel "
-            "values as small as these. Scale X and y, for example with "
-            "sklearn.preprocessing.StandardScaler."
-        )

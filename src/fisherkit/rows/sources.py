@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -20,17 +20,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from fisherkit.core import LARGEST, Array, Meter, Weights, arrays, fingerprints, race
 from fisherkit.interfaces import Container, Frame
 from fisherkit.rows.sums import Block, Numbers
-from fisherkit.tuning import log
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 State = TypeVar("State")
 
 LEAST_ROWS = 16  # of a block: a budget that does not hold them is refused
 _KEEP_SHARE = 0.25  # of the budget, for the residuals of all rows at some values of mu
 _HOST_WORKERS = 4  # of a survey: their samples have to be merged
-_SCALE_RATIO = 1e3  # of the ranges of features
 _SPARE = 1000  # rows more in the race than drawn, so that copies of a row find each other
 
 
@@ -123,8 +118,8 @@ class Rows(Protocol):
 class LocalRows:
     """Rows of one container on this machine.
 
-    ``X`` is anything that `read` understands; ``Y`` (n, k), ``frequency`` and ``cost`` (n,) are
-    arrays of the namespace of the computation. Rows of weight 0 are skipped.
+    ``X`` is anything that `arrays.read` understands; ``Y`` (n, k), ``frequency`` and ``cost`` (n,)
+    are arrays of the namespace of the computation. Rows of weight 0 are skipped.
     """
 
     X: Container
@@ -163,7 +158,7 @@ class LocalRows:
 
     def block(self, rows: slice) -> Block:
         """The rows of positive weight among these."""
-        X, Y = arrays.beside(read(self.X, rows), self.Y), self.Y[rows, :]
+        X, Y = arrays.beside(arrays.read(self.X, rows), self.Y), self.Y[rows, :]
         frequency, cost = self.frequency[rows], self.cost[rows]
         index = np.arange(rows.start, rows.stop)
         positive = arrays.to_numpy(frequency) > 0
@@ -181,7 +176,7 @@ class LocalRows:
         Y, frequency, cost = (
             arrays.to_numpy(part)[index] for part in (self.Y, self.frequency, self.cost)
         )
-        X = arrays.to_numpy(read(self.X, index))
+        X = arrays.to_numpy(arrays.read(self.X, index))
         return Sample(X, Y, frequency, cost, index, empty, empty, empty)
 
     def sweep(self, step: Pass[State]) -> State:
@@ -260,34 +255,6 @@ def blas_threads() -> int:
     return max(pools, default=1)
 
 
-def is_dask(x: object) -> bool:
-    """Say whether ``x`` is a Dask collection; Dask need not be installed to be sure it is not."""
-    return type(x).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(x, "to_delayed")
-
-
-def read(X: Container, rows: slice | np.ndarray) -> Array:
-    """Some rows, in a row or at these places, as a dense array in their own dtype."""
-    if hasattr(X, "toarray"):
-        return X[rows].toarray()
-    if hasattr(X, "iloc"):
-        return frame_values(X.iloc[rows])
-    if not arrays.is_array_api(X):
-        return X[rows].to_numpy()
-    if isinstance(X, np.ndarray):
-        return np.asarray(X[rows])
-    if isinstance(rows, slice):
-        return X[rows, :]
-    return arrays.namespace(X).take(X, arrays.indices(rows, X), axis=0)
-
-
-def frame_values(frame: DataFrame) -> np.ndarray:
-    """A pandas frame as an array; numbers of several types, or nullable ones, as floats."""
-    values = frame.to_numpy()
-    if values.dtype == object and all(dtype.kind in "biuf" for dtype in frame.dtypes):
-        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    return values
-
-
 def require_number_columns(frame: Frame, name: str) -> None:
     """Refuse a frame (pandas, polars or Dask) with a column of anything but numbers."""
     for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
@@ -298,17 +265,6 @@ def require_number_columns(frame: Frame, name: str) -> None:
                 f"{name} must hold numbers; column {column!r} has dtype {dtype}. Encode or drop it "
                 "first."
             )
-
-
-def mention_spreads(spread: np.ndarray) -> None:
-    """Log a line when the ranges (d,) of the features say that a scaler is likely missing."""
-    spread = spread[spread > 0]
-    if len(spread) and spread.max() > _SCALE_RATIO * spread.min():
-        log.info(
-            "feature scales differ by a factor of %.3g; estimators do not scale features, put "
-            "a StandardScaler in front",
-            spread.max() / spread.min(),
-        )
 
 
 @dataclass

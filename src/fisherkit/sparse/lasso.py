@@ -170,11 +170,6 @@ class LeastSquares:
             penalize_bias=penalize_bias,
         )
 
-    @property
-    def rho_max(self) -> float:
-        """The smallest rho at which the lasso is empty, max_j |C_j| / m."""
-        return float(norms(self.C).max(initial=0.0)) / self.mass
-
     def state(self, S: Array, A: Array) -> State:
         return State(S, A, self.C - self.H.rows(S).T @ A)
 

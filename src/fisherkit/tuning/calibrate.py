@@ -12,16 +12,16 @@ the units of these; a slope on a bound is a `Status`, never silent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from fisherkit.core import Array, Residuals, Rule, Weights, ahead, arrays, winners
+from fisherkit.core import Array, Residuals, Rule, Weights, ahead, arrays, membership, winners
 from fisherkit.stored import stored
-from fisherkit.tuning.likelihood import SLOPE_BOUNDS, smoothed_targets
+from fisherkit.tuning.likelihood import SLOPE_BOUNDS, Parts, smoothed_targets
 from fisherkit.tuning.select import newton
 
 _ROUNDING = 16  # units of roundoff in a decision that mean nothing
@@ -76,26 +76,24 @@ _NO_SLOPE = Slope(1.0, Status.NOTHING_TO_FIT)
 
 def loo_decisions(
     ridge: Residuals, rule: Rule, indicator: Array, counts: Array | None = None
-) -> tuple[Array, Array]:
+) -> Array:
     """Decisions for each row by the model that left it out, rule included; (n, k).
 
-    Also says, for each row, whether that model had seen the row's class at all. Rows that are part
-    of a larger set come with its (weighted) class ``counts``.
+    Rows that are part of a larger set come with its (weighted) class ``counts``.
     """
     xp = arrays.namespace(indicator)
     loo = ridge.leave_one_out()
     if counts is None:
         counts = xp.sum(ridge.weights.v[:, None] * indicator, axis=0)
     left = _counts_left(ridge.weights, indicator, counts)
-    known = known_classes(ridge.weights, indicator, counts)
     scores = ridge.Y - loo
     if rule.kind != "lda":
-        return rule.decide(scores, left, None), known
+        return rule.decide(scores, left, None)
     decisions = [  # in blocks: each row has a scatter of its own
         rule.decide(scores[rows, :], left[rows, :], ridge.loo_scatter(loo, rows))
         for rows in arrays.row_blocks(loo.shape[0], loo.shape[1] ** 2, _SCATTERS)
     ]
-    return xp.concat(decisions, axis=0), known
+    return xp.concat(decisions, axis=0)
 
 
 def known_classes(weights: Weights, indicator: Array, counts: Array) -> Array:
@@ -109,6 +107,51 @@ def _counts_left(weights: Weights, indicator: Array, counts: Array) -> Array:
     xp = arrays.namespace(indicator)
     left = counts[None, :] - weights.delta[:, None] * indicator
     return xp.where(left > 1e-9 * counts[None, :], left, xp.zeros_like(left))
+
+
+def left_out_slope(
+    left: Parts, rule: Rule, classes: Weights, scatter: Array
+) -> tuple[Slope, Sequence[Any]]:
+    """The slope for the leave-one-out decisions of a fit, and a column of these (b, k).
+
+    The arguments are those of `fisherkit.tuning.decide`.
+    """
+    decisions = left.each(_decisions, [], rule, classes.v, scatter)
+    weights = left.each(_slope_weights, [], rule, classes.v)
+    (seen,) = left.total(_weight_of_classes, [weights])
+    total = float(arrays.namespace(seen).sum(seen))
+
+    def terms(a: float) -> Array:
+        return left.total(_slope_terms, [decisions, weights], a, classes.frequency)[0] / total
+
+    return solve_slope(terms, arrays.to_numpy(seen)), decisions
+
+
+def _decisions(
+    fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array, scatter: Array
+) -> Array:
+    """Leave-one-out decisions of some rows; the scatter is that of all rows."""
+    fit = replace(fit, scatter=scatter)
+    return loo_decisions(fit, rule, membership(fit.Y), counts)
+
+
+def _slope_weights(fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array) -> Array:
+    """How much each row counts for the slope, (b,)."""
+    indicator = membership(fit.Y)
+    known = known_classes(fit.weights, indicator, counts)
+    weight = fit.weights.v * arrays.namespace(counts).astype(known, counts.dtype)
+    return weight / (indicator @ counts) if rule.balanced else weight
+
+
+def _weight_of_classes(fit: Residuals, pieces: Sequence[Array]) -> tuple[Array]:
+    return (pieces[0] @ membership(fit.Y),)
+
+
+def _slope_terms(fit: Residuals, pieces: Sequence[Array], a: float, copies: Array) -> tuple[Array]:
+    """Log-loss at slope a, and its first two derivatives."""
+    decisions, weight = pieces
+    target = smoothed_targets(membership(fit.Y), fit.weights, copies)
+    return (slope_terms(a, decisions, target, weight),)
 
 
 def fit_slope(

@@ -9,21 +9,14 @@ decisions of the others get one slope.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fisherkit.core import Array, Residuals, Rule, Weights, arrays, coding, membership
+from fisherkit.core import Array, Residuals, Rule, Weights, arrays, coding
 from fisherkit.stored import stored
-from fisherkit.tuning.calibrate import (
-    Slope,
-    Status,
-    known_classes,
-    loo_decisions,
-    slope_terms,
-    solve_slope,
-)
+from fisherkit.tuning.calibrate import Slope, Status, left_out_slope
 from fisherkit.tuning.likelihood import (
     Likelihood,
     LocalParts,
@@ -31,7 +24,6 @@ from fisherkit.tuning.likelihood import (
     Shown,
     centred,
     meaningful,
-    smoothed_targets,
 )
 from fisherkit.tuning.softmax import Softmax, fit_softmax, untold
 
@@ -106,7 +98,7 @@ def decide(
     class the copies of all of its rows as the frequency, and their cost; ``scatter`` (k, k) is E.
     ``ridge`` is that of a softmax, where it is not to be chosen.
     """
-    counts, copies = classes.v, classes.frequency
+    counts = classes.v
     if rule.kind == "softmax":
         scores = left.each(_scores, [], classes)
         rows = Shown(left, left.each(_likelihood, [], classes, rule.balanced))
@@ -115,15 +107,7 @@ def decide(
         softmax = fit_softmax(rows, scores, prior, ridge)
         decision = Decision.of(rule, counts, scatter, softmax)
         return Decided(decision, softmax, left.each(_logits, [scores], softmax))
-    decisions = left.each(_decisions, [], rule, counts, scatter)
-    weights = left.each(_slope_weights, [], rule, counts)
-    (seen,) = left.total(_weight_of_classes, [weights])
-    total = float(arrays.namespace(seen).sum(seen))
-
-    def terms(a: float) -> Array:
-        return left.total(_slope_terms, [decisions, weights], a, copies)[0] / total
-
-    slope = solve_slope(terms, arrays.to_numpy(seen))
+    slope, decisions = left_out_slope(left, rule, classes, scatter)
     return Decided(Decision.of(rule, counts, scatter), slope, decisions)
 
 
@@ -167,30 +151,3 @@ def _scores(fit: Residuals, pieces: Sequence[Array], classes: Weights) -> Array:
 
 def _logits(fit: Residuals, pieces: Sequence[Array], softmax: Softmax) -> Array:
     return softmax(pieces[0])
-
-
-def _decisions(
-    fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array, scatter: Array
-) -> Array:
-    """Leave-one-out decisions of some rows; the scatter is that of all rows."""
-    fit = replace(fit, scatter=scatter)
-    return loo_decisions(fit, rule, membership(fit.Y), counts)[0]
-
-
-def _slope_weights(fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array) -> Array:
-    """How much each row counts for the slope, (b,)."""
-    indicator = membership(fit.Y)
-    known = known_classes(fit.weights, indicator, counts)
-    weight = fit.weights.v * arrays.namespace(counts).astype(known, counts.dtype)
-    return weight / (indicator @ counts) if rule.balanced else weight
-
-
-def _weight_of_classes(fit: Residuals, pieces: Sequence[Array]) -> tuple[Array]:
-    return (pieces[0] @ membership(fit.Y),)
-
-
-def _slope_terms(fit: Residuals, pieces: Sequence[Array], a: float, copies: Array) -> tuple[Array]:
-    """Log-loss at slope a, and its first two derivatives."""
-    decisions, weight = pieces
-    target = smoothed_targets(membership(fit.Y), fit.weights, copies)
-    return (slope_terms(a, decisions, target, weight),)
