@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,17 +62,6 @@ def all_or_nothing(model: Any) -> Iterator[None]:
         vars(model).clear()
         vars(model).update(before)
         raise
-
-
-def whole(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A method ``fit`` that is `all_or_nothing`."""
-
-    @wraps(fit)
-    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with all_or_nothing(self):
-            return fit(self, *args, **kwargs)
-
-    return guarded
 
 
 class KernelModel(BaseEstimator):

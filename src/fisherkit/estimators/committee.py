@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from fisherkit.committee import COMBINE, Asked, CommitteeFit, Status, fit, table
 from fisherkit.core import KERNELS, Array, Kernel, View, arrays, width_of_moments, width_step
 from fisherkit.estimators import validation
-from fisherkit.estimators.base import PENALTIES, KernelModel, whole
+from fisherkit.estimators.base import PENALTIES, KernelModel, all_or_nothing
 from fisherkit.estimators.decisions import DecisionMixin
 from fisherkit.interfaces import ClassWeight, Container, KernelName, MemoryLimit, Seed
 from fisherkit.rows import MemoryRows, RowSource, require_finite_model
@@ -210,7 +210,6 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     def dual_coef_(self) -> dict[tuple[str, float | None], Array]:
         return self._dual_coef
 
-    @whole
     def fit(
         self,
         X: Container | ArrayLike,
@@ -235,9 +234,10 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         -------
         self
         """
-        self._check_words()
-        rows = self._open(X, y, sample_weight)
-        self._store(rows, fit(rows, self._asked(), _groups_of(rows, groups)))
+        with all_or_nothing(self):
+            self._check_words()
+            rows = self._open(X, y, sample_weight)
+            self._store(rows, fit(rows, self._asked(), _groups_of(rows, groups)))
         return self
 
     def _store(self, rows: RowSource, fit: CommitteeFit) -> None:

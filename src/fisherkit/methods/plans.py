@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, StratifiedShuffleSplit
 
-from fisherkit.core import KERNELS, Array, Kernel, View
+from fisherkit.core import KERNELS, Array, Kernel, View, read
 from fisherkit.interfaces import ClassWeight, MemoryLimit
 from fisherkit.methods.registry import (
     Method,
@@ -24,7 +24,7 @@ from fisherkit.methods.registry import (
     method_named,
     names_where,
 )
-from fisherkit.rows import memory_budget, read
+from fisherkit.rows import memory_budget
 
 _EXACT_ROWS = 1000
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more

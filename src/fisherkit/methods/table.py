@@ -34,7 +34,7 @@ from fisherkit.columns import (
     unused,
 )
 from fisherkit.core import Array
-from fisherkit.estimators import whole
+from fisherkit.estimators import all_or_nothing
 from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed
 from fisherkit.methods.plans import Asked, Centres, Kernels, Plan
 from fisherkit.stored import stored
@@ -247,7 +247,6 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @whole
     def fit(
         self,
         X: Any,
@@ -272,22 +271,23 @@ class TableClassifier(ClassifierMixin, TableModel):
         -------
         self
         """
-        table = self._read(X)
-        labels = _labels(y)
-        check_consistent_length(table, labels)
-        check_consistent_length(labels, groups)
-        group = None if groups is None else np.asarray(groups)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
-            kept = weights > 0
-            table, labels, weights = table.loc[kept], labels[kept], weights[kept]
-            group = None if group is None else group[kept]
-        columns = self._judge(table)
-        used = match(table, columns, _SOURCE)
-        features = self.features_of(used, weights)
-        self._columns, self.features_ = columns, features
-        return self._learn(features.transform(used), labels, weights, group)
+        with all_or_nothing(self):
+            table = self._read(X)
+            labels = _labels(y)
+            check_consistent_length(table, labels)
+            check_consistent_length(labels, groups)
+            group = None if groups is None else np.asarray(groups)
+            weights = None
+            if sample_weight is not None:
+                weights = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
+                kept = weights > 0
+                table, labels, weights = table.loc[kept], labels[kept], weights[kept]
+                group = None if group is None else group[kept]
+            columns = self._judge(table)
+            used = match(table, columns, _SOURCE)
+            features = self.features_of(used, weights)
+            self._columns, self.features_ = columns, features
+            return self._learn(features.transform(used), labels, weights, group)
 
     def features_of(
         self, table: pd.DataFrame, weights: np.ndarray | None, rows: np.ndarray | None = None

@@ -1,6 +1,5 @@
 """Where the rows are: in memory, in blocks, on Dask workers; and the two passes over them."""
 
-from fisherkit.core import read
 from fisherkit.rows.blocks import BlockRows, Drawn, choose, draw, interleave, refuse_absent
 from fisherkit.rows.checks import (
     centre_rows,
