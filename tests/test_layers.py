@@ -15,7 +15,16 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ORDER = [
     *("interfaces", "stored", "terminal", "whole_files"),
     *("core", "tuning", "rows", "sparse", "bayes", "committee", "inference"),
-    *("columns", "estimators", "methods", "inspection", "model_selection", "datasets", "tables", "models"),
+    *(
+        "columns",
+        "estimators",
+        "methods",
+        "inspection",
+        "model_selection",
+        "datasets",
+        "tables",
+        "models",
+    ),
     *("training", "plots", "report", "reproduction"),
     *("model_files", "onnx_export", "out_of_core", "cli", "__init__"),
 ]

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fisherkit.core import View
     from fisherkit.estimators import (
         BayesianFisherClassifier,
         FisherCommitteeClassifier,
@@ -26,7 +25,6 @@ __all__ = [
     "KernelRidgeCV",
     "SparseFisherClassifier",
     "TableClassifier",
-    "View",
     "audit",
 ]
 
@@ -39,7 +37,6 @@ _HOMES = {
     "KernelRidgeCV": "estimators.fisher",
     "SparseFisherClassifier": "estimators.sparse",
     "TableClassifier": "methods",
-    "View": "core",
     "audit": "inspection.auditing",
 }
 

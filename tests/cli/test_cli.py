@@ -339,7 +339,7 @@ def test_a_report_can_be_written_at_once_or_later(folder, model, rendered, tmp_p
     pd.testing.assert_frame_equal(now.X, later.X)
     assert np.array_equal(now.y, later.y) and now.code == later.code and now.notes == later.notes
     assert np.array_equal(now.held_out.probabilities, later.held_out.probabilities)
-    assert np.array_equal(now.model[-1].loo_decision_, later.model[-1].loo_decision_)
+    assert np.array_equal(now.model.estimator_.loo_decision_, later.model.estimator_.loo_decision_)
 
 
 def test_the_report_of_other_rows_is_refused(folder, model, rendered, tmp_path):

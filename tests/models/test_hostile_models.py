@@ -17,10 +17,10 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from fisherkit import KernelFisherClassifier
+from fisherkit.columns import Column
 from fisherkit.models import archives
 from fisherkit.models.checks import check_model
 from fisherkit.models.files import FORMAT, METADATA, ModelFileError, load, read_metadata, save
-from fisherkit.tables import Column
 from fisherkit.training import read_data, train
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -348,8 +348,9 @@ def test_an_encoder_that_fails_at_a_level_it_knows_is_refused(tmp_path):
     done = train(read_data(tmp_path / "t.csv", "y"), held_out="none")
     about = {"columns": [vars(column) for column in Column.all_of(done.X)]}
     check_model(done.model, about, 10**6)
-    encoder = done.model["prepare"].named_transformers_["text"][-1]
-    assert encoder._default_to_infrequent_mappings[0] is not None
-    encoder._default_to_infrequent_mappings = [np.zeros(1, dtype=int)]
+    features = done.model.features_
+    (levels,) = features.texts
+    assert levels.rare == ["Trier", "Worms"]
+    levels.known.append("Ulm")
     with pytest.raises(ModelFileError, match="does not answer"):
         check_model(done.model, about, 10**6)

@@ -97,8 +97,8 @@ READ = """(settings) => settings.map((setting) => {
 
 def refit(training, mu):
     """Left-out logits by a model fitted on its own with this mu."""
-    model = training.model[-1]
-    X = training.model[:-1].transform(training.X)
+    model = training.model.estimator_
+    X = training.model.features_.transform(training.X)
     alone = KernelFisherClassifier(gamma=model.gamma_, regularization=mu).fit(X, training.y)
     return left_out_logits(alone)
 
@@ -106,7 +106,7 @@ def refit(training, mu):
 def test_numbers_under_the_sliders_are_those_of_python_at_fifty_positions(show, reports):
     training = reports[0]["two"]
     rng = np.random.default_rng(0)
-    mus = left_out_path(training.model[-1]).mu
+    mus = left_out_path(training.model.estimator_).mu
     limits = {"cost": len(COSTS), "threshold": len(STOPS), "mu": len(mus)}
     # The cost moves the threshold, so it comes first.
     settings = [{name: int(rng.integers(size)) for name, size in limits.items()} for _ in range(50)]
@@ -141,7 +141,7 @@ def test_numbers_under_the_sliders_are_those_of_python_at_fifty_positions(show, 
 def test_the_confusion_matrix_of_several_classes_follows_mu(show, reports):
     training = reports[0]["three"]
     classes = list(training.model.classes_)
-    mus = left_out_path(training.model[-1]).mu
+    mus = left_out_path(training.model.estimator_).mu
     shown = show("three").evaluate(READ, [{"mu": step} for step in range(len(mus))])
     index = np.searchsorted(classes, training.y)
     for mu, numbers in zip(mus, shown, strict=True):
@@ -163,7 +163,7 @@ def test_the_reliability_diagram_has_the_bins_of_python(show, reports):
           return new counting.Scores(block.data).reliability(block.data.chosen);
         }"""
     )
-    p = 1 / (1 + np.exp(-left_out_logits(training.model[-1])[:, 0]))
+    p = 1 / (1 + np.exp(-left_out_logits(training.model.estimator_)[:, 0]))
     truth = training.y == training.model.classes_[1]
     bins = np.searchsorted(BINS, p, side="left")
     expected = [

@@ -3,26 +3,16 @@
 import numpy as np
 import oracles
 import pandas as pd
-from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, make_column_selector
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fisherkit import (
-    BayesianFisherClassifier,
-    FisherCommitteeClassifier,
-    ForwardFisherClassifier,
-    KernelFisherClassifier,
-    SparseFisherClassifier,
-)
+from fisherkit import TableClassifier
 from fisherkit.training.fitting import HeldOut, Training
 
 CLASSIFIERS = {
-    "fisher": KernelFisherClassifier(random_state=0),
-    "committee": FisherCommitteeClassifier(n_widths=3, random_state=0),
-    "sparse": SparseFisherClassifier(gamma=0.3, random_state=0),
-    "forward": ForwardFisherClassifier(gamma=0.3, random_state=0),
-    "bayes": BayesianFisherClassifier(ard=True, n_restarts=1, random_state=0),
+    "fisher": {},
+    "committee": {"n_widths": 3},
+    "sparse": {"gamma": 0.3},
+    "forward": {"gamma": 0.3},
+    "bayes": {"ard": True, "n_restarts": 1},
 }
 NAMES = ("no", "yes", "perhaps", "never", "always")
 
@@ -39,15 +29,7 @@ def train(method="fisher", n=120, n_classes=2, *, X=None, y=None, held_out=True,
     """A training of the method, on a table made for it unless one is given."""
     if X is None:
         X, y = table(n, n_classes)
-    numbers = make_column_selector(dtype_include="number")
-    others = make_column_selector(dtype_exclude="number")
-    prepare = ColumnTransformer(
-        [
-            ("numbers", make_pipeline(StandardScaler()), numbers),
-            ("categories", OneHotEncoder(sparse_output=False), others),
-        ]
-    )
-    model = Pipeline([("prepare", prepare), ("classify", clone(CLASSIFIERS[method]))]).fit(X, y)
+    model = TableClassifier(method, centres="all", parameters=CLASSIFIERS[method]).fit(X, y)
     aside = None
     if held_out:
         part, labels = X[:40], y[:40].copy()

@@ -9,12 +9,13 @@ from typer.testing import CliRunner
 
 from fisherkit import KernelFisherClassifier
 from fisherkit.cli.commands import app
-from fisherkit.columns.features import MOST_NAMES, fit_in_parts, in_memory, preparation, transformed
+from fisherkit.columns.features import Features, in_memory
 from fisherkit.columns.frames import number_mask, replaced
 from fisherkit.core import arrays
 from fisherkit.core.kernels import Kernel
 from fisherkit.model_files import load
 from fisherkit.report import page
+from fisherkit.training.code import MOST_NAMES
 from fisherkit.training.fitting import opened, train
 from fisherkit.training.intake import read_data
 from fisherkit.training.out_of_core import workspace
@@ -61,24 +62,16 @@ def said(*words):
     return result
 
 
-def test_columns_are_given_by_position(folder):
-    """By name, scikit-learn searches a list for each of them."""
-    prepare = load(folder / "m.fisherkit").model["prepare"]
-    for _, _, columns in (*prepare.transformers, *prepare.transformers_[:2]):
-        assert np.asarray(columns).dtype.kind == "i"
-    assert prepare.named_transformers_["text"].feature_names_in_.tolist() == [
+def test_texts_are_told_from_numbers(folder):
+    features = load(folder / "m.fisherkit").model.features_
+    assert len(features.numbers.names) == MANY - 5
+    assert [levels.name for levels in features.texts] == [
         "gene_0",
         "gene_4999",
         "gene_9999",
         "gene_14999",
         "gene_19999",
     ]
-
-
-def test_few_columns_are_given_by_name():
-    X = wide(MOST_NAMES).drop(columns="outcome")
-    (_, _, numbers), (_, _, texts) = preparation(X, len(X)).transformers
-    assert set(numbers) | set(texts) == set(X.columns) and texts[0] == "gene_0"
 
 
 def test_a_fit_ends_with_the_right_answers(folder):
@@ -143,11 +136,9 @@ def test_many_columns_left_out_are_not_listed_out_of_core(tmp_path):
 
 def test_many_columns_are_prepared_in_parts():
     X = wide(2 * MOST_NAMES).drop(columns="outcome")
-    prepare = preparation(X, len(X))
     mapped = X.astype(dict.fromkeys(X.columns[~number_mask(X)], "category"))
-    found = fit_in_parts(prepare, mapped, None)
-    (features,) = transformed(found, mapped, None)
-    np.testing.assert_allclose(features, prepare.fit_transform(X), rtol=1e-10, atol=1e-12)
+    (features,) = Features.of(mapped).transformed(mapped, None)
+    assert np.array_equal(features, Features.of(X).transform(X))
 
 
 def test_columns_are_replaced_in_place():

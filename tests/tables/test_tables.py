@@ -6,15 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fisherkit.tables.reading import (
-    Column,
-    TableError,
-    date_columns,
-    is_number,
-    match,
-    read_table,
-    stray_text,
-)
+from fisherkit.columns.frames import is_number
+from fisherkit.columns.kinds import Column, date_columns, match, stray_text
+from fisherkit.tables.reading import TableError, read_table
 
 ROWS = "age,town,smokes\n31,Bonn,yes\n42,Köln,no\n,Bonn,yes\n"
 

@@ -10,12 +10,11 @@ from people import people
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fisherkit.methods import METHODS, Method, RecipeError, register
 from fisherkit.model_files import ModelFileError, load
 from fisherkit.report.page import describe, render
 from fisherkit.stored import NAMES, TYPES, stored
-from fisherkit.methods import METHODS, Method, register
 from fisherkit.training import read_data, train
-from fisherkit.methods import RecipeError
 from fisherkit.tuning import LOG_ODDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,9 +92,10 @@ def table(tmp_path):
 @pytest.mark.usefixtures("registered")
 def test_train_knows_a_registered_method(table):
     trained = train(read_data(table, "label"), "nearest", balanced=True)
-    assert type(trained.model[-1]) is NearestMean and trained.model[-1].pull == 0.5
-    assert "NearestMean(pull=0.5)" in trained.code
-    assert f"from {NearestMean.__module__} import NearestMean" in trained.code
+    model = trained.model.estimator_
+    assert type(model) is NearestMean and model.pull == 0.5
+    assert "method='nearest'," in trained.code and "class_weight='balanced'" in trained.code
+    assert f"import {NearestMean.__module__}\n" in trained.code
     wrong = trained.held_out.predicted != trained.held_out.y
     assert np.mean(wrong) < 0.5 and len(wrong) == len(trained.y)
     with pytest.raises(RecipeError, match="nearest has no penalty"):

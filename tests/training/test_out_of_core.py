@@ -12,20 +12,20 @@ import pandas as pd
 import pytest
 from command_runs import done, refused
 from people import people, rerun
-from sklearn.base import clone
 
-from fisherkit import KernelFisherClassifier
+from fisherkit import KernelFisherClassifier, TableClassifier
 from fisherkit.columns import frames
-from fisherkit.columns.features import fit_in_parts, preparation, transformed
+from fisherkit.columns.features import Features
 from fisherkit.columns.frames import TableError
+from fisherkit.estimators import inside
 from fisherkit.inspection.left_out import left_out_path
 from fisherkit.inspection.streamed import streamed_path
+from fisherkit.methods import METHODS, plans
 from fisherkit.tables import reading
 from fisherkit.tables.reading import open_table, read_table
 from fisherkit.training import out_of_core
 from fisherkit.training.fitting import opened, train
 from fisherkit.training.intake import read_data
-from fisherkit.methods import METHODS
 from fisherkit.training.out_of_core import fit_table, map_data, workspace
 
 ROWS = 300
@@ -38,9 +38,8 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(reading, "_PART_CELLS", 200)
     monkeypatch.setattr(reading, "_PART_ROWS", (16, 1 << 16))
     monkeypatch.setattr(frames, "_CELLS", 500)
-    monkeypatch.setattr(recipes, "_EXACT_ROWS", 50)
-    monkeypatch.setattr(recipes, "WIDTH_ROWS", 150)
-    monkeypatch.setitem(METHODS, "fisher", replace(METHODS["fisher"], centres=100))
+    monkeypatch.setattr(plans, "WIDTH_ROWS", 150)
+    monkeypatch.setitem(METHODS, "fisher", replace(METHODS["fisher"], centres=100, exact_rows=50))
 
 
 @pytest.fixture
@@ -99,24 +98,19 @@ def test_mapped_data_are_those_in_memory(file, tmp_path, small_parts):
         for name in here.X.columns:
             left, right = (X[name].astype(object).fillna("").tolist() for X in (here.X, there.X))
             assert left == right
-        prepare = preparation(here.X, len(here.y))
         for rows in (None, np.arange(5, 280)):
             some = here.X if rows is None else here.X.iloc[rows]
-            truth = clone(prepare).fit(some)
-            found = fit_in_parts(prepare, there.X, rows)
-            assert found.get_feature_names_out().tolist() == truth.get_feature_names_out().tolist()
-            assert found.output_indices_ == truth.output_indices_
-            features = np.concatenate(list(transformed(found, there.X, rows)))
-            np.testing.assert_allclose(features, truth.transform(some), rtol=1e-10, atol=1e-12)
+            truth, found = Features.of(some), Features.of(there.X, rows=rows)
+            assert found.names == truth.names and np.array_equal(found.sources, truth.sources)
+            features = np.concatenate(list(found.transformed(there.X, rows)))
+            assert np.array_equal(features, truth.transform(some))
 
 
 def test_a_column_of_rare_levels_alone_is_one_feature():
     levels = [f"a{k}" for k in range(150)] * 2
     X = pd.DataFrame({"t": pd.Categorical(levels), "u": pd.Categorical(["p", "q"] * 150)})
-    prepare = preparation(X, 1000)
-    truth = clone(prepare).fit(X.astype(object))
-    found = fit_in_parts(prepare, X, None)
-    assert found.get_feature_names_out().tolist() == truth.get_feature_names_out().tolist()
+    truth, found = Features.of(X.astype(object)), Features.of(X)
+    assert found.names == truth.names == ["t: other", "u: p", "u: q"]
 
 
 @pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "c")], ids=["two", "three"])
@@ -126,7 +120,9 @@ def test_the_code_shown_gives_the_same_model(tmp_path, small_parts, classes):
     with opened(path, "label", out_of_core=True, text=("children",)) as data:
         trained = train(data, held_out="split", max_memory=SMALL)
         model = trained.model
-        assert model[-1].selection_.method == "streamed" and model[-1]._training is None
+        assert (
+            inside(model.estimator_).in_blocks and model.estimator_.selection_.method == "streamed"
+        )
         assert "fit_table(" in trained.code and len(trained.held_out.y) == 60
         X = read_data(path, "label", text=("children",)).X
         assert np.array_equal(rerun(trained).predict_proba(X), model.predict_proba(X))
@@ -138,10 +134,10 @@ def test_the_code_shown_gives_the_same_model(tmp_path, small_parts, classes):
 def test_small_tables_are_fitted_in_memory(tmp_path):
     path = tmp_path / "crowd.csv"
     crowd().to_csv(path, index=False)
-    classify = KernelFisherClassifier(gamma=0.1, max_memory="64MB")
-    model = fit_table(path, "label", classify, left_out=["key"])
-    assert type(model[-1]._training.problem.design.gram.X) is np.ndarray
-    assert model[-1].predict_set(model[:-1].transform(read_data(path, "label").X)).any()
+    classify = TableClassifier("fisher", drop=["key"], max_memory="64MB", parameters={"gamma": 0.1})
+    model = fit_table(path, "label", classify)
+    assert type(inside(model.estimator_).training.problem.design.gram.X) is np.ndarray
+    assert model.predict_set(read_data(path, "label").X).any()
 
 
 def test_predict_inspect_and_report_of_a_model_fitted_out_of_core(tmp_path, small_parts, temporary):

@@ -114,7 +114,7 @@ def refuse_unusable(table: pd.DataFrame, asked: ColumnOptions) -> None:
     for block in column_parts(table):
         refuse_extreme(block, asked.path)
     for name, values in texts(table).items():
-        stray = None if name in asked.text else _stray_text(values)
+        stray = None if name in asked.text else stray_text(values)
         if stray is not None:
             raise TableError(
                 f"{asked.path}, {place(table, stray)}, column {name!r}: "
@@ -126,15 +126,13 @@ def refuse_unusable(table: pd.DataFrame, asked: ColumnOptions) -> None:
 
 def refuse_dates(table: pd.DataFrame, asked: ColumnOptions) -> None:
     """Dates say nothing by themselves; what they mean is for the user to say."""
-    for name, values in texts(table).items():
-        date = _date_in(values)
-        if date is not None:
-            raise TableError(
-                f"{asked.path}, column {name!r} holds dates, such as {str(date)!r}. What matters "
-                "about a date is for you to say: replace it by numbers (year, month, weekday, days "
-                f"since an event), leave it out with {asked.option('drop', str(name))}, or take it "
-                f"as text with {asked.option('text', str(name))}."
-            )
+    for name, date in date_columns(table).items():
+        raise TableError(
+            f"{asked.path}, column {name!r} holds dates, such as {str(date)!r}. What matters about "
+            "a date is for you to say: replace it by numbers (year, month, weekday, days since an "
+            f"event), leave it out with {asked.option('drop', name)}, or take it as text with "
+            f"{asked.option('text', name)}."
+        )
 
 
 def refuse_extreme(table: pd.DataFrame, source: FilePath) -> None:
@@ -163,20 +161,22 @@ def _refuse(
         raise TableError(f"{where}: {complaint.format(values[row, column])}")
 
 
-def _date_in(values: pd.Series) -> object:
-    """A value of a column that holds dates or times, otherwise ``None``."""
-    if moments(values):
-        known = values.dropna()
-        return known.iloc[0] if len(known) else None
-    counts = level_counts(values)
-    if len(counts):
-        dates = counts.index.astype(str).str.fullmatch(_DATE)
-        if counts[dates].sum() >= _MOSTLY * counts.sum():
-            return values.loc[values.first_valid_index()]
-    return None
+def date_columns(table: pd.DataFrame) -> dict[str, object]:
+    """Columns that hold dates or times, each with one of its values."""
+    examples = {}
+    for name, values in texts(table).items():
+        if moments(values):
+            known = values.dropna()
+            if len(known):
+                examples[str(name)] = known.iloc[0]
+        elif len(counts := level_counts(values)):
+            dates = counts.index.astype(str).str.fullmatch(_DATE)
+            if counts[dates].sum() >= _MOSTLY * counts.sum():
+                examples[str(name)] = values.loc[values.first_valid_index()]
+    return examples
 
 
-def _stray_text(values: pd.Series) -> int | None:
+def stray_text(values: pd.Series) -> int | None:
     """Position of the first text in a column where nearly all known values are numbers."""
     if is_number(values):
         return None

@@ -43,9 +43,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     Parameters
     ----------
     kernels : sequence of str, callable or pair, default=("rbf", "laplacian")
-        Names of `fisherkit.core.KERNELS`, or callables ``k(x, y, gamma=...)`` of two rows; a pair
-        of such a kernel and a `View`, or the numbers of columns, sees these columns only. The
-        families have equal weight before the data are seen.
+        Names of ``sklearn.metrics.pairwise``, "exponential" or "additive", or callables
+        ``k(x, y, gamma=...)`` of two rows; a pair of such a kernel and a list of columns, by their
+        numbers, sees these columns only. The families have equal weight before the data are seen.
     n_widths : int, default=7
         Widths of each kernel, an octave apart, about the spread of the features (as
         `reference_width` measures it; that of rbf for callables).

@@ -143,8 +143,11 @@ def label_free(estimator: Any, X: Any) -> tuple[Any, Any]:
     """A copy of the last step of a pipeline, and X after the steps before it, fitted without y.
 
     Steps that use labels are refused: every relabelling or left-out row would need them anew.
-    Anything but a pipeline is copied, and X is returned as it is.
+    Anything but a pipeline is copied, and X is returned as it is; a classifier of tables says
+    itself what is behind it.
     """
+    if hasattr(estimator, "behind"):
+        return estimator.behind(X)
     if not isinstance(estimator, Pipeline):
         return clone(estimator), X
     for name, step in estimator.steps[:-1]:

@@ -12,5 +12,3 @@ from fisherkit.methods.registry import (
     register,
 )
 from fisherkit.methods.table import TableClassifier, TableModel
-
-__all__ = ["METHODS", "Method", "TableClassifier", "register"]

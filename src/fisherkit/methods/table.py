@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
@@ -140,7 +140,7 @@ class TableModel(BaseEstimator):
 
 @stored("TableClassifier")
 class TableClassifier(ClassifierMixin, TableModel):
-    """The classifier for a data frame as it is: numbers, words and holes.
+    r"""The classifier for a data frame as it is: numbers, words and holes.
 
     Every column becomes what kernels understand: numbers are scaled and ranked, levels of texts
     get indicators, missing values are filled (`columns_` says what each was taken for). The method
@@ -184,21 +184,34 @@ class TableClassifier(ClassifierMixin, TableModel):
         For each column of X its kind (number, text or unused), how many values are missing, and a
         note: range, levels, or why it is not used.
     relevance_ : Series
-        How much each column matters, 1 for the one that matters most, where the committee has
-        learned it.
+        How much each column matters, 1 for the one that matters most, where the fit has learned it.
+    explicit_ : TableClassifier
+        The same, not fitted, with all that this fit has chosen as parameters.
     features_ : Features
         From columns to features, with ``names`` and ``transform``.
     estimator_ : classifier
         The fitted classifier of the features.
-    n_features_in_, feature_names_in_
-        Of X.
-
     Notes
     -----
     New rows may have their columns in any order, and others beside them. Levels that the fit has
     not seen count as rare ones; dates are refused, as their meaning is for you to say.
 
+    The committee has these families of kernels, with S numbers scaled to variance one, Q their
+    ranks (mid-ranks of the training column, straight lines between them) scaled so, and indicators
+    of levels in both,
+
+    .. math::
+
+        e^{-\gamma |S - S'|^2}, \quad e^{-\gamma |Q - Q'|^2}, \quad e^{-\gamma |S - S'|_1}, \quad
+        e^{-\gamma |Q - Q'|_1}, \quad e^{-\gamma |S - S'|} ,
+
+    the last three also with each feature in a unit that was learned from gradients of a fit, priced
+    on four folds. Families are stacked by the cross-entropy of left-out rows.
+
     ``sample_weight`` counts copies of rows.
+
+    *Cost.* That of the method. The committee compares 35 widths on 500 rows, and fits 10 of them to
+    all rows: O(n^3) each; learning takes about 120 solves of three quarters of the rows.
 
     Examples
     --------
@@ -339,6 +352,19 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.classes_ = self.estimator_.classes_
         return self
 
+    def behind(self, X: Any) -> tuple[BaseEstimator, np.ndarray]:
+        """The classifier behind the table, not fitted, and the features of rows X for it.
+
+        For what has closed forms for that classifier, such as `fisherkit.audit`.
+        """
+        model = clone(self)
+        table = model._read(X)
+        columns = model._judge(table)
+        used = match(table, columns, _SOURCE)
+        features = model.features_of(used, None)
+        plan = Plan.of(model._asked(), len(table), features.views)
+        return plan.build(), features.transform(used)
+
     @property
     def explicit_(self) -> TableClassifier:
         """The same classifier, not fitted, with what this fit has chosen as parameters."""
@@ -358,19 +384,23 @@ class TableClassifier(ClassifierMixin, TableModel):
         """How much each column matters, 1 for the one that matters most."""
         check_is_fitted(self)
         found = getattr(self.estimator_, "relevance_", None)
-        if not isinstance(found, dict) or not found:
+        if found is None or len(found) == 0:
             raise AttributeError(
                 "There is no relevance: this fit has not learned it. method='committee' with "
                 "learn=True does, where every row is a centre."
             )
-        members = self.estimator_.members_
-        weight = {k: float(members["weight"][members["kernel"] == k].sum()) for k in found}
-        if not any(weight.values()):
-            weight = dict.fromkeys(found, 1.0)
+        shares = {None: 1.0}
+        if isinstance(found, dict):  # of each kernel that has learned, by the weight it has
+            members, found = self.estimator_.members_, {k: s**2 for k, s in found.items()}
+            shares = {k: float(members["weight"][members["kernel"] == k].sum()) for k in found}
+        else:
+            found = {None: np.asarray(found)}
+        if not any(shares.values()):
+            shares = dict.fromkeys(found, 1.0)
         total = np.zeros(len(self.features_.columns))
-        for name, scale in found.items():
-            part = np.bincount(self.features_.sources, scale**2, minlength=len(total))
-            total += weight[name] * part / part.sum()
+        for name, values in found.items():
+            part = np.bincount(self.features_.sources, values, minlength=len(total))
+            total += shares[name] * part / part.sum()
         series = pd.Series(total / total.max(), index=self.features_.columns, name="relevance")
         return series.reindex(pd.Index(self._names, name="column"), fill_value=0.0)
 

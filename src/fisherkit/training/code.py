@@ -85,14 +85,11 @@ def _imports(model: TableClassifier) -> list[str]:
 
 def _call(model: TableClassifier) -> str:
     """Python that builds the classifier."""
-    given = model.get_params(deep=False)
-    defaults = {name: p.default for name, p in signature(TableClassifier).parameters.items()}
-    said = {name: value for name, value in given.items() if value or value is False}
-    words = [
-        f"{name}={value!r}"
-        for name, value in said.items()
-        if name in ("method", "random_state") or value != defaults[name]
-    ]
+    words = []
+    for name, parameter in signature(TableClassifier).parameters.items():
+        value = getattr(model, name)
+        if name in ("method", "random_state") or (value != parameter.default and value != []):
+            words.append(f"{name}={value!r}")
     call = f"TableClassifier({', '.join(words)})"
     if len(call) <= _LINE:
         return call
