@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         SparseFisherClassifier,
     )
     from fisherkit.inspection import audit
-    from fisherkit.methods import TableClassifier
+    from fisherkit.methods import TableClassifier, TableRegressor
 
 __version__ = "0.1.0"
 
@@ -25,6 +25,7 @@ __all__ = [
     "KernelRidgeCV",
     "SparseFisherClassifier",
     "TableClassifier",
+    "TableRegressor",
     "audit",
 ]
 
@@ -37,6 +38,7 @@ _HOMES = {
     "KernelRidgeCV": "estimators.fisher",
     "SparseFisherClassifier": "estimators.sparse",
     "TableClassifier": "methods",
+    "TableRegressor": "methods",
     "audit": "inspection.auditing",
 }
 

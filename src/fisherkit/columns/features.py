@@ -212,7 +212,7 @@ class Features:
     >>> features.names
     ['size', 'rank of size', 'colour: red', 'colour: other']
     >>> features.transform(table)[2].round(3).tolist()
-    [1.404, 1.225, 0.0, 1.0]
+    [1.405, 1.225, 0.0, 1.0]
     """
 
     columns: list[str]

@@ -148,14 +148,23 @@ def _priced(
     if learning or groups is not None:
         folds = deal(rows.X, rows.weights, index, groups)
         apart = None if groups is None else folds
-    worth, starts = _worth_a_fit(families, rows, asked, groups)
+    worth = _worth_a_fit(families, rows, asked, groups)
     pricing = _pricing(asked, parts, labels)
     price(worth, count, rows.Y, pricing, apart)
-    starts = starts or _starts(pricing)
+    starts = _starts(pricing)
     learned: list[tuple[int, np.ndarray]] = []
     for number in learning if len(folds) > 1 else ():
         place = len(families) + len(learned)
-        scale = learn(pricing, families[number], place, count, starts[number], rows.Y, folds)
+        scale = learn(
+            pricing,
+            families[number],
+            place,
+            count,
+            starts[number],
+            rows.Y,
+            folds,
+            alone=groups is None,
+        )
         if scale is not None:
             learned.append((number, scale))
     return pricing, learned
@@ -176,19 +185,18 @@ def _starts(pricing: Pricing) -> dict[int, Start]:
 
 def _worth_a_fit(
     families: list[KernelFamily], rows: MemoryRows, asked: Asked, groups: np.ndarray | None
-) -> tuple[list[KernelFamily], dict[int, Start]]:
+) -> list[KernelFamily]:
     """The families with the widths that may end up with weight, by what some of the rows say.
 
     On fewer rows the weights are less unequal: what has next to none there has none on all. The
-    rows are different ones, drawn by their values, so that copies and order do not matter. With
-    them come the width and mu at which each family is best there.
+    rows are different ones, drawn by their values, so that copies and order do not matter.
     """
     labels, design = rows.labels, families[0].design
     assert labels is not None
     distinct, index = Distinct.rows(rows.X), arrays.to_numpy(labels.index)
     first, group = distinct.split(index, labels.n_classes)
     if not design.every_row or len(first) < _MANY:
-        return families, {}
+        return families
     drawn = np.argsort(-race(distinct.key[distinct.group[first]], np.ones(len(first)), 0))
     classes = index[first[drawn]]
     alone = [int(np.argmax(classes == c)) for c in np.setdiff1d(classes, classes[:_SOME])]
@@ -220,7 +228,7 @@ def _worth_a_fit(
             least = max(least, sorted(own.values())[-_WIDTHS:][0])
         kept.append(replace(family, gammas=[g for g in family.gammas if own[g] >= least]))
     log.info("%d of them are", sum(len(family.gammas) for family in kept))
-    return kept, _starts(pricing)
+    return kept
 
 
 def _on(design: Design, rows: np.ndarray, weights: Weights) -> Design:

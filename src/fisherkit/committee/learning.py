@@ -155,10 +155,13 @@ def learn(
     start: Start,
     Y: Array,
     folds: Sequence[np.ndarray],
+    *,
+    alone: bool,
 ) -> np.ndarray | None:
     """Price the members of a family that learns relevance; the scale of what it sees, (p,).
 
-    They are members of family ``number`` of so many. ``None``, and no members, where a kernel
+    They are members of family ``number`` of so many. ``alone`` says that other members are priced
+    by leave-one-out, not by these folds. ``None``, and no members, where a kernel
     matrix has no Cholesky factor at mu.
     """
     gram, weights = family.design.gram, family.design.weights
@@ -170,12 +173,14 @@ def learn(
             inside = rows.take(np.setdiff1d(everything, places))
             others = arrays.take_rows(rows.X, arrays.indices(places, rows.X))
             some.append(_Fold(inside, others, places, inside.relevance(kernel, start.mu)))
-        plain = _joined(some, [fold.scores(kernel, [start.mu], 1.0) for fold in some])
-        left_out = left_out_of(gram.with_gamma(start.gamma).full(), Y, weights, FREE, start.mu)
-        if left_out is None:
-            raise NotSolvedError
-        centred = (Y - weights.fold_mean(Y) - left_out)[:, :, None]
-        handicap = pricing.loss(plain) - pricing.loss(centred)
+        handicap = 0.0
+        if alone:
+            plain = _joined(some, [fold.scores(kernel, [start.mu], 1.0) for fold in some])
+            left_out = left_out_of(gram.with_gamma(start.gamma).full(), Y, weights, FREE, start.mu)
+            if left_out is None:
+                raise NotSolvedError
+            centred = (Y - weights.fold_mean(Y) - left_out)[:, :, None]
+            handicap = pricing.loss(plain) - pricing.loss(centred)
         scale = rows.relevance(kernel, start.mu)
         log.info("%s learns: folds cost %.3g of log-loss", family.name, handicap)
         mus = np.array([start.mu * _DOUBLE_OCTAVE**step for step in _STEPS])

@@ -11,4 +11,4 @@ from fisherkit.methods.registry import (
     names_where,
     register,
 )
-from fisherkit.methods.table import TableClassifier, TableModel
+from fisherkit.methods.table import TableClassifier, TableModel, TableRegressor

@@ -21,7 +21,6 @@ from fisherkit.methods.registry import (
     Method,
     Parameters,
     RecipeError,
-    method_named,
     names_where,
 )
 from fisherkit.rows import memory_budget
@@ -39,7 +38,7 @@ Centres = int | str | None
 class Asked:
     """What a user says of a fit; ``None`` leaves a choice to the plan."""
 
-    method: str
+    method: Method
     kernel: Kernels = None
     learn: bool | str = "auto"
     class_weight: ClassWeight = None
@@ -47,11 +46,6 @@ class Asked:
     max_memory: MemoryLimit = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     seed: int = 0
-
-    @property
-    def has_views(self) -> bool:
-        """Whether the method sees numbers in several ways."""
-        return method_named(self.method).of_views is not None
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ class Plan:
     @classmethod
     def of(cls, asked: Asked, n_rows: int, views: Mapping[str, View]) -> Plan:
         """The plan for so many rows, of which kernels may have these views."""
-        method = method_named(asked.method)
+        method = asked.method
         kernels = _kernels(method, asked.kernel, views)
         centres = _centres(method, asked.centres, n_rows)
         parameters = kernels | _weights(method, asked.class_weight)
@@ -135,7 +129,7 @@ class Plan:
 def _kernels(method: Method, kernel: Kernels, views: Mapping[str, View]) -> Parameters:
     """The parameters that ask for kernels."""
     if method.of_views is not None:
-        return method.of_views(None if kernel is None else _pairs(kernel, views), views)
+        return method.of_views(None if kernel is None else view_pairs(kernel, views), views)
     if kernel is None:
         return {}
     if not isinstance(kernel, str):
@@ -149,7 +143,7 @@ def _kernels(method: Method, kernel: Kernels, views: Mapping[str, View]) -> Para
     return method.kernel(kernel)
 
 
-def _pairs(kernel: str | Sequence[str | tuple[str, str]], views: Mapping[str, View]) -> list:
+def view_pairs(kernel: str | Sequence[str | tuple[str, str]], views: Mapping[str, View]) -> list:
     """Kernels with the view of each; a name alone has all views."""
     pairs = []
     for given in [kernel] if isinstance(kernel, str) else kernel:

@@ -18,6 +18,7 @@ from fisherkit.estimators import (
     FisherCommitteeClassifier,
     ForwardFisherClassifier,
     KernelFisherClassifier,
+    KernelRidgeCV,
     SparseFisherClassifier,
 )
 from fisherkit.interfaces import Json
@@ -119,6 +120,22 @@ class Method:
         """Whether the classifier has label sets."""
         return hasattr(self.estimator, "predict_set")
 
+
+# What tables with numbers to predict are fitted with, and the kernels and views compared.
+RIDGE = Method(
+    name="ridge",
+    estimator=KernelRidgeCV,
+    title="kernel ridge regression, tuned by leave-one-out",
+    exact_rows=4000,
+    centres=1000,
+    groups="folds",
+    penalties=True,
+    in_blocks=True,
+)
+REGRESSION = [
+    *(("rbf", "standard"), ("laplacian", "standard"), ("exponential", "standard")),
+    *(("rbf", "rank"), ("laplacian", "rank")),
+]
 
 METHODS: dict[str, Method] = {}
 
