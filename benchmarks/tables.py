@@ -20,8 +20,7 @@ at least 1e-6; processor seconds of one thread. Every (method, table, split) is 
 results/tables.csv, written as it finishes; a later run computes only what is missing, so that a
 killed run loses one fit. ``--label before`` marks the rows of another version of fisherkit, on
 PYTHONPATH, as such. ``--summary`` writes results/tables_summary.csv (geometric means of ratios of
-error + .3 and log-loss + .02, mean ranks) and the pictures docs/images/tables_ranks.svg; the table
-of the documentation is made of it.
+error + .3 and log-loss + .02, mean ranks) and the pictures docs/images/tables_rank_*.svg.
 
     python benchmarks/tables.py --splits 5 --methods table,catboost
 """
@@ -36,7 +35,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _common import Row, append_csv, print_table, read_csv, write_csv
+from _common import RESULTS, Row, append_csv, print_table, read_csv, write_csv
+from scipy.stats import studentized_range
 from sklearn.base import ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
@@ -48,6 +48,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, StratifiedShu
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import LabelEncoder, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
+
+from fisherkit.reproduction.rank_figure import critical_difference
 
 FILE = "tables"
 TRAIN, TEST, SPLITS = 1000, 2000, 5
@@ -360,6 +362,18 @@ METHODS: dict[str, Callable[..., Answer]] = {
     "catboost_once": catboost_once,
 }
 UNRANKED = ("fast", "committee", "catboost_once")
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+NAMES = {
+    "table": "TableClassifier",
+    "catboost": "CatBoost",
+    "lightgbm": "LightGBM",
+    "boosting": "HistGradientBoosting",
+    "xgboost": "XGBoost",
+    "svc": "SVC",
+    "logistic": "LogisticRegression",
+    "extratrees": "ExtraTrees",
+    "xrfm": "xRFM",
+}
 
 
 def run(method: str, name: str, data: pd.DataFrame, split: int, label: str) -> Row:
@@ -420,21 +434,34 @@ def ratios(rows: pd.DataFrame, method: str, other: str) -> dict[str, float]:
     return found
 
 
-def ranks(rows: pd.DataFrame, methods: list[str], column: str) -> pd.Series:
-    """Mean rank over the tables that all of the methods have done."""
+def ranks(rows: pd.DataFrame, methods: list[str], column: str) -> tuple[pd.Series, int]:
+    """Mean rank over the tables that all of the methods have done, and their number."""
     rows = rows[rows.method.isin(methods)]
     splits = rows.groupby(["table", "split"]).method.nunique()
     complete = splits[splits == len(methods)].index
     rows = rows.set_index(["table", "split"]).loc[complete].reset_index()
     means = rows.groupby(["table", "method"])[column].mean().unstack()
-    return means.rank(axis=1).mean()
+    return means.rank(axis=1).mean(), len(means)
+
+
+def draw(place: pd.Series, tables: int, column: str) -> None:
+    """The critical-difference picture: Nemenyi's test at 5 %."""
+    k = len(place)
+    q = studentized_range.ppf(0.95, k, np.inf) / 2**0.5
+    names = {NAMES.get(method, method): rank for method, rank in place.items()}
+    drawing = critical_difference(names, q * (k * (k + 1) / (6 * tables)) ** 0.5)
+    drawing.savefig(IMAGES / f"tables_rank_{column}.svg", bbox_inches="tight")
 
 
 def summary() -> None:
     rows = frame()
     present = [m for m in METHODS if (rows.method == m).any()]
     ranked = [m for m in present if m not in UNRANKED]
-    placed = {column: ranks(rows, ranked, column) for column in ("error", "log_loss")}
+    placed = {}
+    for column in ("error", "log_loss"):
+        placed[column], tables_ranked = ranks(rows, ranked, column)
+        if RESULTS.parent == Path(__file__).parent:
+            draw(placed[column], tables_ranked, column)
     found: list[Row] = []
     for method in [*present, *sorted(set(rows.method) - set(present))]:
         row: Row = {"method": method}

@@ -206,7 +206,11 @@ class Pricing:
             np.asarray(arrays.to_numpy(part), dtype=np.float64)
             for part in (found.slope, found.offset, found.loss)
         )
-        loss = loss - width.handicap
+        import os
+        TH=float(os.environ.get('TH','0.03')); xp=arrays.namespace(self.mean); tiny=1e-300
+        shares, squares = self.parts.total(_strength, [width.scores], found.slope)
+        rows = self.likelihood.total * arrays.to_numpy(shares**2 / xp.clip(squares, tiny, None))
+        loss = np.where(rows < TH * self.likelihood.total, self.likelihood.prior_loss, loss) - width.handicap
         log_weight = width.log_prior - self.likelihood.total * loss / _TEMPERATURE
         log.info(
             "gamma %.4g: calibrated leave-one-out log-loss %.6g at mu %.4g (%s)",
@@ -370,6 +374,13 @@ class Pricing:
         stacked = np.zeros(len(omega))
         stacked[top] = arrays.to_numpy(v)
         return stacked, b_0
+
+
+def _strength(rows: Likelihood, pieces: Sequence[Array], slope: Array) -> tuple[Array, Array]:
+    """Means of the squared logits without offset, summed over classes, and of their squares."""
+    xp = arrays.namespace(slope)
+    squares = xp.sum((slope * pieces[0]) ** 2, axis=1)
+    return rows.mean(squares), rows.mean(squares * squares)
 
 
 def _logits(

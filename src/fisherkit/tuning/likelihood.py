@@ -132,6 +132,11 @@ class Likelihood:
         fitted = xp.sum(self.target[:, :, None] * logits, axis=1)
         return self.share @ (log_normaliser(logits)[0] - fitted)
 
+    @property
+    def prior_loss(self) -> float:
+        """The loss of the class shares."""
+        return float(self.loss((self.prior[None, :] + 0 * self.target)[:, :, None])[0])
+
     def nothing_found(self, best: float) -> bool:
         """Whether the loss of the best member is no better than noise makes it.
 
@@ -139,7 +144,7 @@ class Likelihood:
         """
         xp = arrays.namespace(self.target)
         t = self.target
-        prior = float(self.loss((self.prior[None, :] + 0 * t)[:, :, None])[0])
+        prior = self.prior_loss
         t = xp.concat([t, 1 - t], axis=1) if t.shape[1] == 1 else t
         least = xp.finfo(t.dtype).smallest_normal  # 0 log 0 is 0
         perfect = -float(self.share @ xp.sum(t * xp.log(xp.clip(t, least, None)), axis=1))
