@@ -247,3 +247,14 @@ def test_stacked_weights_meet_the_conditions_of_the_optimum(n_classes):
         e = h * (np.arange(len(b0)) == c)
         assert abs(objective(v, b0 + e) - objective(v, b0 - e)) / (2 * h) < 1e-8
     np.testing.assert_allclose(b0.sum() if n_classes > 2 else 0, 0, atol=1e-12)
+
+
+def test_scores_at_the_level_of_rounding_are_not_calibrated():
+    """A narrow kernel in 200 columns has scores of 1e-14; a slope that calibrates these would show
+    the rounding of the intercept in every new row."""
+    rng = np.random.default_rng([150, 7])
+    X, y = rng.normal(size=(2150, 200)), rng.integers(0, 2, 2150)
+    model = FisherCommitteeClassifier().fit(X[:150], y[:150])
+    assert np.nanmax(model.members_["slope"][model.weights_ > 0], initial=0.0) < 1e11
+    prior = np.log(y[:150].mean() / (1 - y[:150].mean()))
+    assert np.abs(model.decision_function(X[150:]) - prior).max() < 0.5

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fisherkit.committee.members import KernelFamily, Priced, Pricing, log_prior
+from fisherkit.committee.members import KernelFamily, Priced, Pricing, above_rounding, log_prior
 from fisherkit.core import (
     FREE,
     Array,
@@ -33,7 +33,7 @@ from fisherkit.core import (
     left_out_of,
     race,
 )
-from fisherkit.tuning import log, meaningful
+from fisherkit.tuning import log
 
 FOLDS = 4
 
@@ -195,7 +195,7 @@ def learn(
                     unit=weights.mass / weights.total,
                     mus=mus,
                     log_prior=log_prior(families, len(_STEPS), len(mus)),
-                    scores=[meaningful(scores)],
+                    scores=[above_rounding(scores)],
                     coefficients=_Coefficients(rows.scaled(scale), wide),
                     centres=everything,
                     path="relevance learned",

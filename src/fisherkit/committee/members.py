@@ -71,6 +71,7 @@ COMBINE = ("average", "families", "stack", "best")
 _TEMPERATURE = 2.0
 STACKED = 120  # members that stacking may weigh
 _SMALL = 1 << 22  # numbers of a decomposition up to which one more of them does not matter
+_SHOWN = 2.0**12  # times the rounding of scores, below which they would need too large a slope
 _LEAST_FAMILY = 1e-3  # of all weight, from which a family takes part
 _LEFT_OUT = 1e-4  # trace that a low-rank path leaves out, relative to the smallest mu
 
@@ -197,7 +198,9 @@ class Pricing:
 
     def loss(self, scores: Array) -> float:
         """The cross-entropy of one member, calibrated, from its centred scores (n, k, 1)."""
-        return float(fit_scalar(self.parts, [meaningful(scores)], self.likelihood.prior).loss[0])
+        return float(
+            fit_scalar(self.parts, [above_rounding(scores)], self.likelihood.prior).loss[0]
+        )
 
     def add(self, width: Priced) -> None:
         """Calibrate all members at this width, and keep those that may end up with weight."""
@@ -206,11 +209,7 @@ class Pricing:
             np.asarray(arrays.to_numpy(part), dtype=np.float64)
             for part in (found.slope, found.offset, found.loss)
         )
-        import os
-        TH=float(os.environ.get('TH','0.03')); xp=arrays.namespace(self.mean); tiny=1e-300
-        shares, squares = self.parts.total(_strength, [width.scores], found.slope)
-        rows = self.likelihood.total * arrays.to_numpy(shares**2 / xp.clip(squares, tiny, None))
-        loss = np.where(rows < TH * self.likelihood.total, self.likelihood.prior_loss, loss) - width.handicap
+        loss = loss - width.handicap
         log_weight = width.log_prior - self.likelihood.total * loss / _TEMPERATURE
         log.info(
             "gamma %.4g: calibrated leave-one-out log-loss %.6g at mu %.4g (%s)",
@@ -376,11 +375,12 @@ class Pricing:
         return stacked, b_0
 
 
-def _strength(rows: Likelihood, pieces: Sequence[Array], slope: Array) -> tuple[Array, Array]:
-    """Means of the squared logits without offset, summed over classes, and of their squares."""
-    xp = arrays.namespace(slope)
-    squares = xp.sum((slope * pieces[0]) ** 2, axis=1)
-    return rows.mean(squares), rows.mean(squares * squares)
+def above_rounding(scores: Array) -> Array:
+    """Centred scores, those set to zero whose size needs a slope that shows rounding.
+
+    A new row's score is a sum beside the intercept, whose rounding the slope enlarges.
+    """
+    return meaningful(scores, _SHOWN * arrays.eps(scores))
 
 
 def _logits(
@@ -470,7 +470,7 @@ def _price(
             unit=canonical.unit,
             mus=mus,
             log_prior=log_prior(count, family.asked, len(mus)),
-            scores=[meaningful(centred[:, :, None] - left_out)],
+            scores=[above_rounding(centred[:, :, None] - left_out)],
             coefficients=path.coefficients,
             centres=decomposed.centres,
             path=f"{decomposed.method}, rank {canonical.rank}",

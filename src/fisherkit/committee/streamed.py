@@ -35,6 +35,7 @@ from fisherkit.committee.members import (
     Priced,
     Pricing,
     Share,
+    above_rounding,
     log_prior,
     shares,
 )
@@ -59,7 +60,7 @@ from fisherkit.rows import (
     refuse_absent,
     second_pass_numbers,
 )
-from fisherkit.tuning import GRID, Likelihood, LocalParts, Parts, log, meaningful, mu_grid
+from fisherkit.tuning import GRID, Likelihood, LocalParts, Parts, log, mu_grid
 
 _PASS_SHARE = 0.5  # of the budget, for the passes
 _SCORE_SHARE = 0.25  # for the scores of the members that are being calibrated
@@ -113,7 +114,7 @@ class ScorePass:
         form, weights = self.form, block.weights
         e, B = form.residuals(form.coordinates(block.X), block, self.mus)
         centred = block.Y - weights.fold_mean_within(block.Y, form.targets, form.mass)
-        Z = meaningful(centred[:, :, None] - left_out(e, B, weights))
+        Z = above_rounding(centred[:, :, None] - left_out(e, B, weights))
         places = block.index - self.start
         ends = np.flatnonzero(np.diff(places) > 1) + 1  # rows of weight 0 are missing
         for run in np.split(np.arange(len(places)), ends):
