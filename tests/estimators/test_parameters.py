@@ -12,6 +12,8 @@ from fisherkit import (
     KernelFisherClassifier,
     KernelRidgeCV,
     SparseFisherClassifier,
+    TableClassifier,
+    TableRegressor,
 )
 
 ESTIMATORS = (
@@ -22,6 +24,7 @@ ESTIMATORS = (
     ForwardFisherClassifier,
     BayesianFisherClassifier,
 )
+TABLES = (TableClassifier, TableRegressor)
 FLAGS = [
     (KernelFisherClassifier, "ard"),
     (SparseFisherClassifier, "penalize_bias"),
@@ -44,12 +47,13 @@ def refuse(Estimator, X=X, **options):
 
 def test_every_estimator_is_here():
     public = {getattr(fisherkit, name) for name in fisherkit.__all__}
-    assert {found for found in public if hasattr(found, "fit")} == set(ESTIMATORS)
+    assert {found for found in public if hasattr(found, "fit")} == {*ESTIMATORS, *TABLES}
 
 
 @pytest.mark.parametrize("value", ["zz", np.nan, object()], ids=["word", "nan", "object"])
 @pytest.mark.parametrize(
-    ("Estimator", "name"), [pair for Estimator in ESTIMATORS for pair in parameters(Estimator)]
+    ("Estimator", "name"),
+    [pair for Estimator in (*ESTIMATORS, *TABLES) for pair in parameters(Estimator)],
 )
 def test_nonsense_is_refused_by_every_parameter(Estimator, name, value):
     said = refuse(Estimator, **{name: value})

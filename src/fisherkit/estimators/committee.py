@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -299,7 +299,12 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         able = [family is not None and family.has_slopes for family in families]
         if isinstance(self.learn, bool | np.bool_):
             return [bool(self.learn) and can for can in able]
-        asked = [validation.flag("learn", bool(flag)) for flag in self.learn]
+        learn: Any = self.learn
+        if isinstance(learn, str) or not isinstance(learn, Iterable):
+            raise ValueError(
+                f"learn={learn!r} is not valid; use True, False, or one of them for each kernel."
+            )
+        asked = [validation.flag("learn", flag) for flag in learn]
         if len(asked) != len(kernels):
             raise ValueError(
                 f"learn has {len(asked)} values for {len(kernels)} kernels; give one for each."

@@ -1,5 +1,6 @@
 """The ways to train on a table, and the estimators that take it as it is."""
 
+from fisherkit.methods.base import TableModel
 from fisherkit.methods.plans import Plan, part_of
 from fisherkit.methods.registry import (
     CRITERION_WORDS,
@@ -11,4 +12,5 @@ from fisherkit.methods.registry import (
     names_where,
     register,
 )
-from fisherkit.methods.table import TableClassifier, TableModel, TableRegressor
+from fisherkit.methods.regression import TableRegressor
+from fisherkit.methods.table import TableClassifier

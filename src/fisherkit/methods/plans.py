@@ -47,6 +47,13 @@ class Asked:
     parameters: Mapping[str, object] = field(default_factory=dict)
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.parameters, Mapping):
+            raise RecipeError(
+                f"parameters={self.parameters!r} is not valid; use None, or a dict from names of "
+                f"parameters of {self.method.estimator.__name__} to their values."
+            )
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -145,6 +152,11 @@ def _kernels(method: Method, kernel: Kernels, views: Mapping[str, View]) -> Para
 
 def view_pairs(kernel: str | Sequence[str | tuple[str, str]], views: Mapping[str, View]) -> list:
     """Kernels with the view of each; a name alone has all views."""
+    if not isinstance(kernel, Sequence):
+        raise RecipeError(
+            f"kernel={kernel!r} is not valid; use None, a name, or a list of names and of pairs "
+            "such as ('rbf', 'rank')."
+        )
     pairs = []
     for given in [kernel] if isinstance(kernel, str) else kernel:
         name, seen = (given, list(views)) if isinstance(given, str) else (given[0], [given[1]])
@@ -161,12 +173,19 @@ def view_pairs(kernel: str | Sequence[str | tuple[str, str]], views: Mapping[str
 def _centres(method: Method, asked: Centres, n_rows: int) -> int | None:
     if asked == "all":
         return None
-    if isinstance(asked, str) or (asked is not None and not 0 < asked == int(asked)):
+    if asked is not None and not _is_count(asked):
         raise RecipeError(
             f"centres={asked!r} is not valid; use 'all', a positive whole number, or None."
         )
     m = method.centres if asked is None and n_rows > method.exact_rows else asked
-    return m if m is not None and m < n_rows else None
+    return int(m) if m is not None and int(m) < n_rows else None
+
+
+def _is_count(value: object) -> bool:
+    """Whether it is a positive whole number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(0 < value < np.inf) and value == int(value)
 
 
 def _learning(

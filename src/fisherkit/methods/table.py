@@ -1,225 +1,28 @@
-"""Estimators that take a table as it is: numbers, words and holes."""
+"""The classifier that takes a table as it is: numbers, words and holes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.utils import check_array, check_random_state
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_sample_weight,
-    _get_feature_names,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fisherkit.columns import (
-    Column,
-    ColumnOptions,
-    Features,
-    TableError,
-    frame_of,
-    match,
-    quoted,
-    refuse_infinite,
-    refuse_unusable,
-    unused,
-)
+from fisherkit.columns import match
 from fisherkit.core import Array
-from fisherkit.estimators import all_or_nothing
 from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed
-from fisherkit.methods.plans import Asked, Centres, Kernels, Plan, view_pairs
-from fisherkit.methods.registry import REGRESSION, RIDGE, method_named
+from fisherkit.methods.base import SOURCE, TableModel, refuse_missing
+from fisherkit.methods.plans import Asked, Centres, Kernels, Plan
+from fisherkit.methods.registry import method_named
 from fisherkit.stored import stored
-
-_SOURCE = "X"
 
 
 def _has(name: str) -> Any:
     """Whether the estimator behind the table has the method; for `available_if`."""
     return lambda self: not hasattr(self, "estimator_") or hasattr(self.estimator_, name)
-
-
-class TableModel(BaseEstimator):
-    """What classifier and regressor share: columns, features, the estimator behind them."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
-
-    def _options(self) -> ColumnOptions:
-        """What the user says of columns."""
-        said: dict[str, tuple[str, ...]] = {}
-        for name in ("drop", "keep", "text"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray | bool):
-                raise ValueError(f"{name}={value!r} is not valid; use a list of names of columns.")
-            said[name] = () if isinstance(value, bool) else tuple(map(str, value))
-        if self.keep is True:
-            said["keep"] = tuple(getattr(self, "_names", ()))
-        return ColumnOptions(_SOURCE, None, said["drop"], said["keep"], said["text"], command=False)
-
-    def _read(self, X: Any) -> pd.DataFrame:
-        """The table of a fit, and what scikit-learn wants to know of it."""
-        table = frame_of(X, self._options().text)
-        for number, least, what in (
-            (len(table), 2, "sample(s)"),
-            (table.shape[1], 1, "feature(s)"),
-        ):
-            if number < least:
-                raise ValueError(
-                    f"Found array with {number} {what} (shape={table.shape}) while a minimum of "
-                    f"{least} is required."
-                )
-        _check_feature_names(self, X, reset=True)
-        self.n_features_in_ = table.shape[1]
-        self._names = list(table.columns)
-        return table
-
-    def _judge(self, table: pd.DataFrame) -> list[Column]:
-        """Which columns are used; refuses what cannot be."""
-        options = self._options()
-        for name in (*options.drop, *(() if self.keep is True else options.keep)):
-            if name not in table:
-                raise TableError(f"X has no column {name!r}; its columns are {quoted(table)}.")
-        left = table.drop(columns=list(options.drop))
-        refuse_infinite(left, _SOURCE)
-        self._unused = dict.fromkeys(options.drop, "left out as asked")
-        different = left.iloc[_different(left)]  # so that copies of rows do not matter
-        refuse_unusable(different, options)
-        if self.keep is not True:
-            why = unused(different, options)
-            self._unused |= {name: reason for name, (reason, _) in why.items()}
-            left = left.drop(columns=list(why))
-        if left.shape[1] == 0:
-            reasons = "; ".join(f"{name}: {why}" for name, why in self._unused.items())
-            raise TableError(f"X has no column to predict from ({reasons}).")
-        return Column.all_of(left)
-
-    @property
-    def columns_(self) -> pd.DataFrame:
-        """What each column was taken for, and why it is not used."""
-        check_is_fitted(self)
-        used = {column.name: column for column in self._columns}
-        rows = []
-        for name in self._names:
-            column = used.get(name)
-            if column is None:
-                rows.append(("unused", 0, self._unused[name]))
-            elif column.kind == "number":
-                rows.append(("number", column.missing, "from {:g} to {:g}".format(*column.values)))
-            else:
-                rows.append(("text", column.missing, f"{column.values[0]:.0f} levels"))
-        index = pd.Index(self._names, name="column")
-        return pd.DataFrame(rows, index=index, columns=["kind", "missing", "note"])
-
-    def prepare(self, X: Any) -> np.ndarray:
-        """What the estimator behind the table sees of rows X: their features (n, d)."""
-        check_is_fitted(self)
-        text = tuple(column.name for column in self._columns if column.kind == "text")
-        named = _get_feature_names(X) is not None and hasattr(self, "feature_names_in_")
-        table = frame_of(X, tuple(self._options().text) if named else ())
-        if not named:  # otherwise columns may come in any order, and others beside them
-            _check_feature_names(self, X, reset=False)
-            _check_n_features(self, table, reset=False)
-            table = table.set_axis(self._names, axis=1)
-        table = match(table, self._columns, _SOURCE)
-        refuse_infinite(table.drop(columns=list(text)), _SOURCE)
-        return self.features_.transform(table)
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Prepare the columns, and fit the method to them.
-
-        Parameters
-        ----------
-        X : data frame (pandas, polars, pyarrow) or array, (n, d)
-            Numbers, texts, categories, truth values; missing values in any of them.
-        y : (n,)
-            Labels of any type, or numbers for a regression.
-        sample_weight : (n,), default=None
-            Number of copies of each row.
-        groups : (n,), default=None
-            Rows of a group (of a person, say) stay together in every fold that prices models.
-
-        Returns
-        -------
-        self
-        """
-        with all_or_nothing(self):
-            table = self._read(X)
-            targets = self._targets(y)
-            check_consistent_length(table, targets)
-            check_consistent_length(targets, groups)
-            group = None if groups is None else np.asarray(groups)
-            weights = None
-            if sample_weight is not None:
-                weights = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
-                kept = weights > 0
-                table, targets, weights = table.loc[kept], targets[kept], weights[kept]
-                group = None if group is None else group[kept]
-            columns = self._judge(table)
-            used = match(table, columns, _SOURCE)
-            features = self.features_of(used, weights)
-            self._columns, self.features_ = columns, features
-            return self._learn(features.transform(used), targets, weights, group)
-
-    def features_of(
-        self, table: pd.DataFrame, weights: np.ndarray | None, rows: np.ndarray | None = None
-    ) -> Features:
-        """How the columns of a table become features, by some of its rows (``None``: all)."""
-        return Features.of(table, weights, rows, ranks=self._has_views)
-
-    def fit_features(
-        self, columns: list[Column], features: Features, Z: Array, y: np.ndarray
-    ) -> Self:
-        """Fit the method to the features ``Z`` (n, d) of columns, in memory or in a file."""
-        self._columns, self.features_, self._unused = columns, features, {}
-        self._names = [column.name for column in columns]
-        self.n_features_in_ = len(columns)
-        self.feature_names_in_ = np.array(self._names, dtype=object)
-        return self._learn(Z, y, None, None)
-
-    def _targets(self, y: Any) -> np.ndarray:
-        """Labels or numbers, none of them missing."""
-        raise NotImplementedError
-
-    def _learn(
-        self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None
-    ) -> Self:
-        """Fit to features (n, d), with parameters that follow from their number."""
-        raise NotImplementedError
-
-    @property
-    def _has_views(self) -> bool:
-        """Whether kernels may see ranks."""
-        raise NotImplementedError
-
-    def _seed(self) -> int:
-        seed = self.random_state
-        if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        return int(seed)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")
 
 
 @stored("TableClassifier")
@@ -352,7 +155,7 @@ class TableClassifier(ClassifierMixin, TableModel):
             class_weight=self.class_weight,
             centres=self.centres,
             max_memory=self.max_memory,
-            parameters=self.parameters or {},
+            parameters={} if self.parameters is None else self.parameters,
             seed=self._seed(),
         )
 
@@ -364,7 +167,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         if y is None:
             raise ValueError("TableClassifier requires y to be passed, but the target y is None.")
         y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True, dtype=None)
-        _refuse_missing(y, "labels")
+        refuse_missing(y, "labels")
         return y
 
     def _learn(
@@ -394,7 +197,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         model = clone(self)
         table = model._read(X)
         columns = model._judge(table)
-        used = match(table, columns, _SOURCE)
+        used = match(table, columns, SOURCE)
         features = model.features_of(used, None)
         plan = Plan.of(model._asked(), len(table), features.views)
         return plan.build(), features.transform(used)
@@ -462,157 +265,3 @@ class TableClassifier(ClassifierMixin, TableModel):
         """
         features = self.prepare(X)
         return self.estimator_.predict_set(features, confidence, **options)
-
-
-@stored("TableRegressor")
-class TableRegressor(RegressorMixin, TableModel):
-    r"""Numbers from a data frame as it is: numbers, words and holes.
-
-    Columns become features as in `TableClassifier`. Of a few kernels on them, each tuned as a
-    `KernelRidgeCV`, the one of the smallest leave-one-out error is kept.
-
-    Parameters
-    ----------
-    kernel : sequence of pairs or None, default=None
-        Kernels and what they see of numbers, "standard" or "rank", such as ``[("rbf", "rank")]``;
-        ``None`` compares rbf and laplacian on both, and exponential on standard.
-    centres : int, "all" or None, default=None
-        Rows that kernels are centred on; ``None`` takes all up to 4,000.
-    drop, keep, text, max_memory, random_state, verbose
-        As of `TableClassifier`.
-    parameters : dict, default=None
-        Further parameters of `KernelRidgeCV`.
-
-    Attributes
-    ----------
-    columns_, features_
-        As of `TableClassifier`.
-    kernel_ : (str, str)
-        The kernel that was kept, and what it sees of numbers.
-    compared_ : DataFrame
-        The leave-one-out error of each kernel: the weighted mean of squared residuals.
-    estimator_ : KernelRidgeCV
-        The fitted model of the features that its kernel sees.
-
-    Notes
-    -----
-    A kernel is kept for its leave-one-out error, as width and regularisation are: this error is
-    slightly too small for new rows. With r_i the residual of row i by the model without it, it is
-
-    .. math::
-
-        \frac{\sum_i w_i |r_i|^2}{\sum_i w_i} .
-
-    *Cost.* That of five fits of `KernelRidgeCV`.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from fisherkit import TableRegressor
-    >>> table = pd.DataFrame({"size": range(40), "town": ["Oslo", "Rome"] * 20})
-    >>> price = table["size"] ** 2 + 100 * (table["town"] == "Rome")
-    >>> model = TableRegressor(keep=["size"]).fit(table, price)
-    >>> bool(abs(model.predict(table) - price).max() < 10)
-    True
-    >>> lower, upper = model.predict_interval(table, confidence=0.8)
-    >>> bool(((lower <= price) & (price <= upper)).mean() > 0.7)
-    True
-    """
-
-    def __init__(
-        self,
-        kernel: Sequence[tuple[str, str]] | None = None,
-        *,
-        centres: Centres = None,
-        drop: Sequence[str] = (),
-        keep: Sequence[str] | bool = (),
-        text: Sequence[str] = (),
-        parameters: dict[str, object] | None = None,
-        max_memory: MemoryLimit = None,
-        random_state: Seed = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.centres = centres
-        self.drop = drop
-        self.keep = keep
-        self.text = text
-        self.parameters = parameters
-        self.max_memory = max_memory
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @property
-    def _has_views(self) -> bool:
-        return True
-
-    def _targets(self, y: Any) -> np.ndarray:
-        if y is None:
-            raise ValueError("TableRegressor requires y to be passed, but the target y is None.")
-        y = y.to_numpy() if hasattr(y, "to_numpy") else y
-        y = check_array(
-            y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_all_finite="allow-nan"
-        )
-        _refuse_missing(y, "numbers")
-        return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
-
-    def _learn(
-        self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None
-    ) -> Self:
-        views, found = self.features_.views, []
-        asked = Asked(
-            method=RIDGE,
-            centres=self.centres,
-            max_memory=self.max_memory,
-            parameters=self.parameters or {},
-            seed=self._seed(),
-        )
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        for kernel, view in view_pairs(self.kernel, views) if self.kernel else REGRESSION:
-            if view not in views:
-                continue
-            plan = Plan.of(replace(asked, kernel=kernel), len(y), views)
-            if groups is not None:
-                plan, given = plan.with_groups(groups), given | {"groups": groups}
-            model = plan.build().fit(Z[:, views[view].columns], y, **given)
-            found.append((float(model.selection_.value), kernel, view, model))
-        best = min(found, key=lambda one: one[0])
-        self.kernel_, self.estimator_ = best[1:3], best[3]
-        self._columns_seen = views[best[2]].columns
-        self.compared_ = pd.DataFrame(
-            [one[:3] for one in found], columns=["left_out_error", "kernel", "view"]
-        )
-        return self
-
-    def prepare(self, X: Any) -> np.ndarray:
-        return super().prepare(X)[:, self._columns_seen]
-
-    def predict(self, X: Any) -> Any:
-        """Predicted number of each row; (n,), or (n, n_outputs)."""
-        features = self.prepare(X)
-        return self.estimator_.predict(features)
-
-    def predict_interval(
-        self, X: Any, confidence: float = 0.9, **options: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Intervals that contain the targets of new rows with the confidence asked for.
-
-        As of `KernelRidgeCV.predict_interval`, whose options it takes.
-        """
-        features = self.prepare(X)
-        return self.estimator_.predict_interval(features, confidence, **options)
-
-
-def _different(table: pd.DataFrame) -> np.ndarray:
-    """Places of rows that differ, the first of each."""
-    keys = pd.util.hash_pandas_object(table, index=False).to_numpy()
-    return np.sort(np.unique(keys, return_index=True)[1])
-
-
-def _refuse_missing(y: np.ndarray, what: str) -> None:
-    missing = pd.isna(y)
-    if missing.any():
-        raise ValueError(
-            f"Input y contains NaN: {missing.sum()} of {len(y)} {what} are missing. Leave these "
-            "rows out: X[y.notna()], y.dropna()."
-        )

@@ -1,0 +1,226 @@
+"""What estimators of tables share: from columns to features, whatever the model behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    _get_feature_names,
+    check_consistent_length,
+    check_is_fitted,
+)
+
+from fisherkit.columns import (
+    Column,
+    ColumnOptions,
+    Features,
+    TableError,
+    frame_of,
+    match,
+    quoted,
+    refuse_infinite,
+    refuse_unusable,
+    unused,
+)
+from fisherkit.core import Array
+from fisherkit.estimators import all_or_nothing
+
+SOURCE = "X"
+
+
+class TableModel(BaseEstimator):
+    """What classifier and regressor share: columns, features, the estimator behind them."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _options(self) -> ColumnOptions:
+        """What the user says of columns."""
+        said: dict[str, tuple[str, ...]] = {}
+        for name in ("drop", "keep", "text"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray | bool):
+                raise ValueError(f"{name}={value!r} is not valid; use a list of names of columns.")
+            said[name] = () if isinstance(value, bool) else tuple(map(str, value))
+        if self.keep is True:
+            said["keep"] = tuple(getattr(self, "_names", ()))
+        return ColumnOptions(SOURCE, None, said["drop"], said["keep"], said["text"], command=False)
+
+    def _read(self, X: Any) -> pd.DataFrame:
+        """The table of a fit, and what scikit-learn wants to know of it."""
+        table = frame_of(X, self._options().text)
+        for number, least, what in (
+            (len(table), 2, "sample(s)"),
+            (table.shape[1], 1, "feature(s)"),
+        ):
+            if number < least:
+                raise ValueError(
+                    f"Found array with {number} {what} (shape={table.shape}) while a minimum of "
+                    f"{least} is required."
+                )
+        _check_feature_names(self, X, reset=True)
+        self.n_features_in_ = table.shape[1]
+        self._names = list(table.columns)
+        return table
+
+    def _judge(self, table: pd.DataFrame) -> list[Column]:
+        """Which columns are used; refuses what cannot be."""
+        options = self._options()
+        for name in (*options.drop, *(() if self.keep is True else options.keep)):
+            if name not in table:
+                raise TableError(f"X has no column {name!r}; its columns are {quoted(table)}.")
+        left = table.drop(columns=list(options.drop))
+        refuse_infinite(left, SOURCE)
+        self._unused = dict.fromkeys(options.drop, "left out as asked")
+        different = left.iloc[_different(left)]  # so that copies of rows do not matter
+        refuse_unusable(different, options)
+        if self.keep is not True:
+            why = unused(different, options)
+            self._unused |= {name: reason for name, (reason, _) in why.items()}
+            left = left.drop(columns=list(why))
+        if left.shape[1] == 0:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self._unused.items())
+            raise TableError(f"X has no column to predict from ({reasons}).")
+        return Column.all_of(left)
+
+    @property
+    def columns_(self) -> pd.DataFrame:
+        """What each column was taken for, and why it is not used."""
+        check_is_fitted(self)
+        used = {column.name: column for column in self._columns}
+        rows = []
+        for name in self._names:
+            column = used.get(name)
+            if column is None:
+                rows.append(("unused", 0, self._unused[name]))
+            elif column.kind == "number":
+                rows.append(("number", column.missing, "from {:g} to {:g}".format(*column.values)))
+            else:
+                rows.append(("text", column.missing, f"{column.values[0]:.0f} levels"))
+        index = pd.Index(self._names, name="column")
+        return pd.DataFrame(rows, index=index, columns=["kind", "missing", "note"])
+
+    def prepare(self, X: Any) -> np.ndarray:
+        """What the estimator behind the table sees of rows X: their features (n, d)."""
+        check_is_fitted(self)
+        text = tuple(column.name for column in self._columns if column.kind == "text")
+        named = _get_feature_names(X) is not None and hasattr(self, "feature_names_in_")
+        table = frame_of(X, tuple(self._options().text) if named else ())
+        if not named:  # otherwise columns may come in any order, and others beside them
+            _check_feature_names(self, X, reset=False)
+            _check_n_features(self, table, reset=False)
+            table = table.set_axis(self._names, axis=1)
+        table = match(table, self._columns, SOURCE)
+        refuse_infinite(table.drop(columns=list(text)), SOURCE)
+        return self.features_.transform(table)
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Prepare the columns, and fit the method to them.
+
+        Parameters
+        ----------
+        X : data frame (pandas, polars, pyarrow) or array, (n, d)
+            Numbers, texts, categories, truth values; missing values in any of them.
+        y : (n,)
+            Labels of any type, or numbers for a regression.
+        sample_weight : (n,), default=None
+            Number of copies of each row.
+        groups : (n,), default=None
+            Rows of a group (of a person, say) stay together in every fold that prices models.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            table = self._read(X)
+            targets = self._targets(y)
+            check_consistent_length(table, targets)
+            check_consistent_length(targets, groups)
+            group = None if groups is None else np.asarray(groups)
+            weights = None
+            if sample_weight is not None:
+                weights = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
+                kept = weights > 0
+                table, targets, weights = table.loc[kept], targets[kept], weights[kept]
+                group = None if group is None else group[kept]
+            columns = self._judge(table)
+            used = match(table, columns, SOURCE)
+            features = self.features_of(used, weights)
+            self._columns, self.features_ = columns, features
+            return self._learn(features.transform(used), targets, weights, group)
+
+    def features_of(
+        self, table: pd.DataFrame, weights: np.ndarray | None, rows: np.ndarray | None = None
+    ) -> Features:
+        """How the columns of a table become features, by some of its rows (``None``: all)."""
+        return Features.of(table, weights, rows, ranks=self._has_views)
+
+    def fit_features(
+        self, columns: list[Column], features: Features, Z: Array, y: np.ndarray
+    ) -> Self:
+        """Fit the method to the features ``Z`` (n, d) of columns, in memory or in a file."""
+        self._columns, self.features_, self._unused = columns, features, {}
+        self._names = [column.name for column in columns]
+        self.n_features_in_ = len(columns)
+        self.feature_names_in_ = np.array(self._names, dtype=object)
+        return self._learn(Z, y, None, None)
+
+    def _targets(self, y: Any) -> np.ndarray:
+        """Labels or numbers, none of them missing."""
+        raise NotImplementedError
+
+    def _learn(
+        self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None
+    ) -> Self:
+        """Fit to features (n, d), with parameters that follow from their number."""
+        raise NotImplementedError
+
+    @property
+    def _has_views(self) -> bool:
+        """Whether kernels may see ranks."""
+        raise NotImplementedError
+
+    def _seed(self) -> int:
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        return int(seed)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+
+def _different(table: pd.DataFrame) -> np.ndarray:
+    """Places of rows that differ, the first of each."""
+    keys = pd.util.hash_pandas_object(table, index=False).to_numpy()
+    return np.sort(np.unique(keys, return_index=True)[1])
+
+
+def refuse_missing(y: np.ndarray, what: str) -> None:
+    """Refuse targets of which some are missing."""
+    missing = pd.isna(y)
+    if missing.any():
+        raise ValueError(
+            f"Input y contains NaN: {missing.sum()} of {len(y)} {what} are missing. Leave these "
+            "rows out: X[y.notna()], y.dropna()."
+        )
