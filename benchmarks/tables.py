@@ -427,7 +427,7 @@ def ratios(rows: pd.DataFrame, method: str, other: str) -> dict[str, float]:
     mean = both.groupby("table")[
         ["error_x", "error_y", "log_loss_x", "log_loss_y", "seconds_x", "seconds_y"]
     ].mean()
-    found = {"tables": len(mean), "fits": len(both)}
+    found: dict[str, float] = {"tables": len(mean), "fits": len(both)}
     for name, added in (("error", ADDED[0]), ("log_loss", ADDED[1]), ("seconds", 0.0)):
         logs = np.log((mean[f"{name}_x"] + added) / (mean[f"{name}_y"] + added))
         found[name] = float(np.exp(logs.mean()))

@@ -382,7 +382,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         mention(self, self.status_, set(Ending) - {Ending.CONVERGED})
         self.kernel_: Any = None
         self.length_scale_: Any = None
-        self.relevance_: Array | None = None
+        self.relevance_: Array = None
         noise = self._posterior.ratio / self._posterior.beta
         self.amplitude_ = noise * math.exp(theta[0])
         if isinstance(covariance, KernelObject):

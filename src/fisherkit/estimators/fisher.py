@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fisherkit.core import BASES, Rule, arrays
+from fisherkit.core import BASES, Array, Rule, arrays
 from fisherkit.estimators import ard, validation
 from fisherkit.estimators.base import THRESHOLDS, KernelModel, all_or_nothing
 from fisherkit.estimators.decisions import DiscriminantMixin
@@ -260,7 +260,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         labels = rows.labels
         assert labels is not None
         self.classes_ = labels.classes
-        self.relevance_ = self.widths_ = None
+        self.relevance_: Array = None
+        self.widths_: Array = None
         if isinstance(fit, ard.FeatureFit):
             self.gamma_, self.relevance_, self.widths_ = fit.gamma, fit.relevance, fit.widths
         rule = self._rule_for(labels.n_classes)
