@@ -8,10 +8,10 @@ of the most accurate one, not counted as tuning). Gaussian processes tune by mar
 and run where there are at most 700 training rows.
 
 Every (method, set, split) is a row of results/accuracy_committee_splits.csv (part "ours": the
-committee and the PRESS pick) or results/accuracy_peers_splits.csv (part "peers": the committee and
-its peers), written as it finishes; a later run computes only what is missing. The summaries are
-results/accuracy_committee.csv and results/accuracy_peers.csv. Times are processor seconds on one
-thread.
+committee and the PRESS pick) or results/accuracy_peers_splits.csv (part "peers": the committee,
+TableClassifier and peers), written as it finishes; a later run computes only what is missing. The
+summaries are results/accuracy_committee.csv and results/accuracy_peers.csv. Times are processor
+seconds on one thread.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 from versus_svc import GRIDS
 
-from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier
+from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, TableClassifier
 from fisherkit.reproduction.splits import UCI
 
 # From small to large, so that an unfinished run is of use.
@@ -86,15 +86,16 @@ PEERS = {
     ),
     "process": (GaussianProcessClassifier(n_restarts_optimizer=2, random_state=0), None),
 }
-PARTS = {"ours": tuple(OURS), "peers": ("average", *PEERS)}
+TABLE = {"table": TableClassifier(random_state=0)}
+PARTS = {"ours": tuple(OURS), "peers": ("average", *TABLE, *PEERS)}
 FILES = {"ours": "accuracy_committee_splits", "peers": "accuracy_peers_splits"}
 MEASURES = ("error", "log_loss", "s")
 Results = dict[tuple[str, str], dict[int, tuple[float, float, float]]]
 T = TypeVar("T")
 
 
-def n_splits(name: str) -> int:
-    return 5 if name in LARGE else 20
+def n_splits(name: str, method: str = "") -> int:
+    return 5 if name in LARGE and (method not in TABLE or name == "chess") else 20
 
 
 def timed(call: Callable[[], T]) -> tuple[float, T]:
@@ -106,8 +107,8 @@ def timed(call: Callable[[], T]) -> tuple[float, T]:
 
 def tuned(method: str, X: np.ndarray, y: np.ndarray) -> tuple[float, Any, Any]:
     """Seconds of tuning, the model that is to predict labels, and the one for probabilities."""
-    if method in OURS:
-        seconds, model = timed(lambda: clone(OURS[method]).fit(X, y))
+    if method in OURS | TABLE:
+        seconds, model = timed(lambda: clone((OURS | TABLE)[method]).fit(X, y))
         return seconds, model, model
     model, grid = PEERS[method]
     if grid is None:  # a start that suits standardised features: the size of a typical distance
@@ -145,8 +146,9 @@ def run(method: str, name: str, split: int) -> Row:
 def run_missing(part: str, sets: list[str], splits: int) -> None:
     done = {(r["method"], r["set"], int(r["split"])) for r in read_csv(FILES[part])}
     for split in range(splits):  # one split of every set before the next
-        for name in [name for name in sets if split < n_splits(name)]:
-            for method in [m for m in PARTS[part] if (m, name, split) not in done]:
+        for name in sets:
+            missing = [m for m in PARTS[part] if (m, name, split) not in done]
+            for method in [m for m in missing if split < n_splits(name, m)]:
                 if method == "process" and len(split_of(name, 0)[1]) > GAUSSIAN_PROCESS_ROWS:
                     continue
                 row = run(method, name, split)
@@ -213,13 +215,14 @@ def summarise_ours() -> list[Row]:
 def summarise_peers() -> list[Row]:
     """The average beside scikit-learn's classifiers: each set, then mean ranks and total times.
 
-    Ranks are taken on the sets where every method ran, and on all sets among those that ran there.
+    Ranks are taken on the sets where every method ran, and on all sets among those that ran there;
+    then TableClassifier takes the place of the average.
     """
     found, rows = results("peers"), []
     methods = ["average", *(m for m in PEERS if any(key[0] == m for key in found))]
     tables: dict[str, tuple[list[str], np.ndarray]] = {}
     for name in SETS:
-        present = [m for m in methods if (m, name) in found]
+        present = [m for m in (*methods, *TABLE) if (m, name) in found]
         table = paired(found, present, name) if len(present) > 1 else None
         if table is None:
             continue
@@ -227,15 +230,16 @@ def summarise_peers() -> list[Row]:
         means = table.mean(axis=0)
         row: Row = {"set": name, "splits": len(table)}
         for j, suffix in enumerate(MEASURES):
-            row |= {f"{m}_{suffix}": "" for m in methods}
+            row |= {f"{m}_{suffix}": "" for m in (*methods, *TABLE)}
             row |= {f"{m}_{suffix}": v for m, v in zip(present, means[:, j], strict=True)}
-        rival = 1 + int(np.argmin(means[1:, 0]))
+        rival = 1 + int(np.argmin(means[1 : sum(m in methods for m in present), 0]))
         gap = table[:, 0, 0] - table[:, rival, 0]
         row |= {"best_peer": present[rival], "difference": gap.mean()}
         row["difference_se"] = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else ""
         rows.append(row)
     everywhere = [m for m in methods if all(m in present for present, _ in tables.values())]
-    return [*rows, ranks(methods, tables, rows), ranks(everywhere, tables, rows)]
+    with_table = [m if m != "average" else "table" for m in methods]
+    return [*rows, *(ranks(some, tables, rows) for some in (with_table, methods, everywhere))]
 
 
 def ranks(
