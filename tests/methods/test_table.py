@@ -109,8 +109,8 @@ def test_what_is_refused_says_why(data):
         TableClassifier().fit(X.assign(when=dates), y)
     with pytest.raises(ValueError, match="holds dates"):
         TableClassifier().fit(X.assign(when=dates.strftime("%Y-%m-%d")), y)
-    with pytest.raises(ValueError, match="2 of 120 labels are missing"):
-        TableClassifier().fit(X, y.where(np.arange(120) > 1))
+    with pytest.raises(ValueError, match="all of its 120 values are missing"):
+        TableClassifier().fit(X, y.where(np.arange(120) > 120))
     with pytest.raises(ValueError, match=r"text=\['age'\]"):
         TableClassifier().fit(X.assign(age=[*map(str, range(119)), "old"]), y)
     with pytest.raises(ValueError, match="no column 'nothing'"):
@@ -121,6 +121,17 @@ def test_what_is_refused_says_why(data):
         TableClassifier("best").fit(X, y)
     with pytest.raises(RecipeError, match="no parameter 'depth'"):
         TableClassifier(parameters={"depth": 3}).fit(X, y)
+
+
+@pytest.mark.parametrize("Model", [TableClassifier, TableRegressor])
+def test_rows_without_a_target_are_left_out(data, Model):
+    X, y = data
+    y = y if Model is TableClassifier else X["age"].fillna(40.0)
+    some, weights = np.arange(120) > 1, 1.0 + np.arange(120) % 2
+    with pytest.warns(UserWarning, match="2 of 120 targets are missing"):
+        model = Model().fit(X, y.where(some), sample_weight=weights)
+    plain = Model().fit(X[some], y[some], sample_weight=weights[some])
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
 
 
 def test_columns_that_say_nothing_are_left_out_and_said(data):
@@ -273,14 +284,14 @@ def test_a_regression_with_intervals(data):
     assert 0.75 < np.mean((lower <= y[80:]) & (y[80:] <= upper)) <= 1
     best = model.compared_.loc[model.compared_["left_out_error"].idxmin()]
     assert model.kernel_ == (best["kernel"], best["view"])
-    with pytest.raises(ValueError, match="1 of 120 numbers are missing"):
-        TableRegressor().fit(X, y.where(np.arange(120) > 0))
+    with pytest.raises(ValueError, match="all of its 120 values are missing"):
+        TableRegressor().fit(X, y.where(np.arange(120) > 120))
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was(data):
     X, y = data
     model = TableClassifier("fisher").fit(X, y)
     before = model.predict_proba(X)
-    with pytest.raises(ValueError, match="labels are missing"):
-        model.fit(X, y.where(np.arange(120) > 1))
+    with pytest.raises(ValueError, match="values are missing"):
+        model.fit(X, y.where(np.arange(120) > 120))
     assert np.array_equal(model.predict_proba(X), before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -141,7 +142,8 @@ class TableModel(BaseEstimator):
         X : data frame (pandas, polars, pyarrow) or array, (n, d)
             Numbers, texts, categories, truth values; missing values in any of them.
         y : (n,)
-            Labels of any type, or numbers for a regression.
+            Labels of any type, or numbers for a regression. Rows without are left out, with a
+            warning.
         sample_weight : (n,), default=None
             Number of copies of each row.
         groups : (n,), default=None
@@ -156,13 +158,13 @@ class TableModel(BaseEstimator):
             targets = self._targets(y)
             check_consistent_length(table, targets)
             check_consistent_length(targets, groups)
-            group = None if groups is None else np.asarray(groups)
-            weights = None
+            kept, weights = _labelled(targets), None
             if sample_weight is not None:
                 weights = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
-                kept = weights > 0
-                table, targets, weights = table.loc[kept], targets[kept], weights[kept]
-                group = None if group is None else group[kept]
+                kept &= weights > 0
+                weights = weights[kept]
+            group = None if groups is None else np.asarray(groups)[kept]
+            table, targets = table.loc[kept], targets[kept]
             columns = self._judge(table)
             used = match(table, columns, SOURCE)
             features = self.features_of(used, weights)
@@ -186,7 +188,7 @@ class TableModel(BaseEstimator):
         return self._learn(Z, y, None, None)
 
     def _targets(self, y: Any) -> np.ndarray:
-        """Labels or numbers, none of them missing."""
+        """Labels or numbers; some may be missing."""
         raise NotImplementedError
 
     def _learn(
@@ -216,11 +218,15 @@ def _different(table: pd.DataFrame) -> np.ndarray:
     return np.sort(np.unique(keys, return_index=True)[1])
 
 
-def refuse_missing(y: np.ndarray, what: str) -> None:
-    """Refuse targets of which some are missing."""
-    missing = pd.isna(y)
+def _labelled(y: np.ndarray) -> np.ndarray:
+    """Which targets (n,) or (n, k) there are; says how many rows have none."""
+    missing = pd.isna(y).reshape(len(y), -1).any(axis=1)
+    if missing.all():
+        raise ValueError(f"Input y contains NaN: all of its {len(y)} values are missing.")
     if missing.any():
-        raise ValueError(
-            f"Input y contains NaN: {missing.sum()} of {len(y)} {what} are missing. Leave these "
-            "rows out: X[y.notna()], y.dropna()."
+        warnings.warn(
+            f"{missing.sum()} of {len(y)} targets are missing: the fit leaves these rows out. "
+            "Where missing is an answer of its own, say so, with y.fillna('missing') for example.",
+            stacklevel=3,
         )
+    return ~missing

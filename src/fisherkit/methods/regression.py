@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from fisherkit.core import Array
 from fisherkit.interfaces import MemoryLimit, Seed
-from fisherkit.methods.base import TableModel, refuse_missing
+from fisherkit.methods.base import TableModel
 from fisherkit.methods.plans import Asked, Centres, Plan, view_pairs
 from fisherkit.methods.registry import REGRESSION, RIDGE
 from fisherkit.stored import stored
@@ -109,7 +109,6 @@ class TableRegressor(RegressorMixin, TableModel):
         y = check_array(
             y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_all_finite="allow-nan"
         )
-        refuse_missing(y, "numbers")
         return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
 
     def _learn(

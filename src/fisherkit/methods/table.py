@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fisherkit.columns import match
 from fisherkit.core import Array
 from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed
-from fisherkit.methods.base import SOURCE, TableModel, refuse_missing
+from fisherkit.methods.base import SOURCE, TableModel
 from fisherkit.methods.plans import Asked, Centres, Kernels, Plan
 from fisherkit.methods.registry import method_named
 from fisherkit.stored import stored
@@ -166,9 +166,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     def _targets(self, y: Any) -> np.ndarray:
         if y is None:
             raise ValueError("TableClassifier requires y to be passed, but the target y is None.")
-        y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True, dtype=None)
-        refuse_missing(y, "labels")
-        return y
+        return column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True, dtype=None)
 
     def _learn(
         self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None
