@@ -8,8 +8,9 @@ import pytest
 from forward_paths import prefix_scores
 from sklearn.linear_model import Lasso
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, PredefinedSplit
 
+from fisherkit import ForwardFisherClassifier, SparseFisherClassifier
 from fisherkit.core import forward
 from fisherkit.core.kernels import Gram, Kernel
 from fisherkit.core.labels import Labels
@@ -457,3 +458,40 @@ def test_the_choice_is_that_of_a_loop_over_the_path(seed, n_classes, sparsest):
     scores = decisions[:, 0]
     truth = oracles.slope(scores, index, None, 1 / np.bincount(index)[index] if balanced else None)
     assert choice.slope.value == pytest.approx(truth, rel=1e-5)
+
+
+@pytest.mark.parametrize("Model", [SparseFisherClassifier, ForwardFisherClassifier])
+def test_some_rows_say_which_widths_are_compared_on_all(monkeypatch, Model):
+    X, y = oracles.noisy_classes(160)
+    every = Model(random_state=0).fit(X, y)
+    monkeypatch.setattr(crossfit, "_LEVELS", (60,))
+    some = Model(random_state=0).fit(X, y)
+    widths = np.unique(some.path_["gamma"])
+    assert 1 <= len(widths) <= 3 and set(widths) < set(np.unique(every.path_["gamma"]))
+    assert some.cv_error_ <= every.cv_error_ + 0.05
+    order = np.random.default_rng(0).permutation(160)
+    folds = PredefinedSplit(np.arange(160) % 5)
+    one = Model(random_state=0, cv=folds).fit(X, y)
+    shuffled = PredefinedSplit((np.arange(160) % 5)[order])
+    other = Model(random_state=0, cv=shuffled).fit(X[order], y[order])
+    assert one.gamma_ == pytest.approx(other.gamma_, rel=1e-9)
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-7)
+    twice = 1.0 + np.arange(160) % 2
+    weighted = Model(random_state=0, cv=folds).fit(X, y, sample_weight=twice)
+    copies = np.repeat(np.arange(160), twice.astype(int))
+    repeated = PredefinedSplit((np.arange(160) % 5)[copies])
+    several = Model(random_state=0, cv=repeated).fit(X[copies], y[copies])
+    assert weighted.gamma_ == pytest.approx(several.gamma_, rel=1e-9)
+    np.testing.assert_allclose(
+        weighted.decision_function(X), several.decision_function(X), atol=1e-6
+    )
+
+
+def test_of_many_rows_some_are_candidates(monkeypatch):
+    X, y = oracles.noisy_classes(90)
+    monkeypatch.setattr(crossfit, "MANY", 80)
+    monkeypatch.setattr(crossfit, "CANDIDATES", 15)
+    unasked = SparseFisherClassifier(random_state=0, gamma=0.5).fit(X, y)
+    asked = SparseFisherClassifier(random_state=0, gamma=0.5, basis="random", n_candidates=15)
+    assert np.array_equal(asked.fit(X, y).basis_indices_, unasked.basis_indices_)
+    assert SparseFisherClassifier(gamma=0.5, n_candidates=90).fit(X, y).n_terms_ > 0

@@ -137,6 +137,9 @@ class ExpansionMixin(ClassifierMixin):
             given = np.unique(centres[centre_of[group[rows]]])
         else:
             basis = validation.one_of("basis", self.basis, BASES, also=" or an array of rows")
+            few = count is None and basis == "auto" and len(centres) > crossfit.MANY
+            if few and not merged_gram.kernel.precomputed:
+                basis, count = "random", crossfit.CANDIDATES
             if count is not None:
                 n_candidates = count
                 basis = "pivoted" if basis == "auto" else basis
@@ -231,7 +234,8 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         The penalty, or its choice by cross-validation from 20 values, the largest of which is the
         smallest that retains nothing, over three decades or more.
     gamma : {"cv", "scale", "median"} or float, default="cv"
-        Kernel coefficient; "cv" tries 7 widths about the spread of the data.
+        Kernel coefficient; "cv" tries 7 widths about the spread of the data, beyond 1,700 rows on
+        1,000 of them first.
     degree, coef0 : float, default=3, 1.0
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
@@ -249,7 +253,8 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Rows that may become centres: all, or ``n_candidates`` of them ("auto" then means
         "pivoted").
     n_candidates : int, default=None
-        With it the full kernel matrix is never formed.
+        With it the full kernel matrix is never formed. ``None`` means all rows up to 3,000
+        different ones, and 2,000 random ones of more.
     class_weight : dict, "balanced" or None, default=None
         Cost of each class, multiplied with the sample weights.
     random_state : int, RandomState or None, default=None
@@ -270,7 +275,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     rho_ : float
     gamma_ : float or None
     path_ : ndarray with fields gamma, rho, n_terms, cv_error, cv_se
-        Every model compared; ``n_terms`` is the mean over the folds.
+        Every model compared on all rows; ``n_terms`` is the mean over the folds.
     cv_error_ : float
         Cross-validated error of the choice: optimistic, as the smallest of many. From three classes
         on it is that before the softmax, whose own is ``calibration_.error``.
@@ -392,7 +397,8 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         leave-one-out squared error, or the share of the targets explained (orthogonal least
         squares; the number of terms is then chosen by cross-validation).
     gamma : {"cv", "scale", "median"} or float, default="cv"
-        Kernel coefficient; "cv" tries 7 widths about the spread of the data.
+        Kernel coefficient; "cv" tries 7 widths about the spread of the data, beyond 1,700 rows on
+        1,000 of them first.
     degree, coef0 : float, default=3, 1.0
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
@@ -419,8 +425,8 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     calibration_
         As in `SparseFisherClassifier`.
     path_ : ndarray with fields gamma, n_terms, cv_error, cv_se, stopped
-        Every size of every width, and for each width the model where each fold stopped by itself
-        (``stopped``; not for "err"). Every fold selects its own terms.
+        Every size of every width compared on all rows, and for each width the model where each fold
+        stopped by itself (``stopped``; not for "err"). Every fold selects its own terms.
     growth_ : ndarray with fields row, conditional_loo_error, conditional_loo_mse
         The run on all rows at the chosen width, by size: the row that entered (-1 for the bias
         alone) and the leave-one-out errors. These are conditional on the selection, and too low:

@@ -8,13 +8,17 @@ of its folds calibrate its probabilities.
 Rows equal in x and label are merged into one weighted row and centres equal in x into one, in an
 order that follows from their values: repeated, shuffled and weighted versions of the same data are
 the same problem, to the last bit. A fold is a pair of weights on the merged rows.
+
+Of many rows, some say which widths are worth comparing on all: widths whose error is within one
+standard error of the smallest, three at most, go on from 1,000 rows to 4,000, and from there to
+all of them.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -27,10 +31,16 @@ from fisherkit.core import (
     Meter,
     Weights,
     choose_rows,
+    race,
     require_squares,
     winners,
 )
 from fisherkit.tuning import Slope, Softmax, fit_decisions, fit_slope, log
+
+_LEVELS = (1000, 4000)  # rows that say which widths are worth comparing on more
+_SHARE = 0.6  # of all rows: a level has fewer
+_SURVIVORS = 3  # widths of a level that are compared on more rows, at most
+MANY, CANDIDATES = 3000, 2000  # centres beyond which fewer are candidates unasked, and how many
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,24 @@ class Sample:
         v = self.labels.weights.v
         return choose_rows(self.basis, self.n_candidates, gram, v, rng)
 
+    def first(self, size: int) -> Sample:
+        """So many of the merged rows, drawn by their values; for `hold_out` alone."""
+        distinct = self.gram.distinct()
+        keys = distinct.key[distinct.group]
+        drawn = np.argsort(-race(keys, np.ones(len(keys)), 0), kind="stable")[:size]
+        gram = self.gram.taken(drawn)
+        centres, centre_of = centres_of(gram.distinct())
+        folds = [(train[drawn], test[drawn]) for train, test in self.folds]
+        return replace(
+            self,
+            gram=gram,
+            labels=self.labels.take(drawn, self.labels.weights.frequency[drawn]),
+            rows=self.rows[drawn],
+            centres=centres,
+            centre_of=centre_of,
+            folds=[(train, test) for train, test in folds if train.any() and test.any()],
+        )
+
     def kernel_rows(self, gamma: float | None, candidates: np.ndarray) -> np.ndarray:
         """P (L, n), a fresh array."""
         rows = self.gram.with_gamma(gamma).rows(candidates)
@@ -180,6 +208,7 @@ def centres_of(distinct: Distinct) -> tuple[np.ndarray, np.ndarray]:
     return distinct.first[order], position[distinct.group]
 
 
+PathRow = tuple[float, float, float, float, float, bool]
 PATH_DTYPE = [
     ("gamma", float),
     ("rho", float),
@@ -312,37 +341,23 @@ def choose(
     sparsest: bool,
     balanced: bool,
 ) -> Choice:
-    """Cross-validate the learner at each width and choose.
+    """Cross-validate the learner at each width that is worth it, and choose.
 
     The smallest error wins, the fewest terms among equals, the first of these. ``sparsest`` is the
     one-standard-error rule: the fewest terms within one standard error of the smallest error.
     """
-    path: list[tuple[float, float, float, float, float, bool]] = []
+    gammas = _worth_comparing(sample, learner, gammas)
+    path: list[PathRow] = []
     places: list[tuple[int, int | None]] = []
     learners: list[Learner] = []
     best, kept = -1, None
     for i, gamma in enumerate(gammas):
         held, settled = hold_out(sample, learner, gamma)
         learners.append(settled)
-        number = np.nan if gamma is None else gamma
-        start = len(path)
-        for m, decisions in enumerate(held.decisions):
-            rho = np.nan if settled.rhos is None else float(settled.rhos[m])
-            errors = fold_errors(held, decisions, sample.labels)
-            path.append((number, rho, float(held.sizes[m]), *errors, False))
-            places.append((i, m))
-        if held.own is not None:  # the learner stops by itself: the others are for the record
-            errors = fold_errors(held, held.own, sample.labels)
-            start = len(path)
-            path.append((number, np.nan, held.own_size, *errors, True))
-            places.append((i, None))
-        lowest = min(range(start, len(path)), key=lambda j: (path[j][3], path[j][2]))
-        log.info(
-            "gamma %.4g: cross-validated error %.4g with %.3g terms",
-            number,
-            path[lowest][3],
-            path[lowest][2],
-        )
+        rated, lowest = _rated(sample, held, settled, gamma)
+        places += [(i, None if row[-1] else m) for m, row in enumerate(rated)]
+        lowest += len(path)
+        path += rated
         if best < 0 or (path[lowest][3], path[lowest][2]) < (path[best][3], path[best][2]):
             best, kept = lowest, held
     table = np.array(path, dtype=PATH_DTYPE)
@@ -363,6 +378,53 @@ def choose(
     slope = _calibrated(sample, kept, decisions, balanced=balanced)
     rows = _by_row(sample, kept, logits(slope, decisions))
     return Choice(gammas[i], learners[i], member, table, chosen, slope, rows)
+
+
+def _rated(
+    sample: Sample, held: HeldOut, learner: Learner, gamma: float | None
+) -> tuple[list[PathRow], int]:
+    """The models of one width as rows of a path, and which of them is the best.
+
+    Where the learner stops by itself, that is the last row, and the others are for the record.
+    """
+    number = np.nan if gamma is None else gamma
+    rows: list[PathRow] = []
+    for m, decisions in enumerate(held.decisions):
+        rho = np.nan if learner.rhos is None else float(learner.rhos[m])
+        errors = fold_errors(held, decisions, sample.labels)
+        rows.append((number, rho, float(held.sizes[m]), *errors, False))
+    lowest = min(range(len(rows)), key=lambda j: (rows[j][3], rows[j][2]))
+    if held.own is not None:
+        errors = fold_errors(held, held.own, sample.labels)
+        lowest = len(rows)
+        rows.append((number, np.nan, held.own_size, *errors, True))
+    log.info(
+        "gamma %.4g: cross-validated error %.4g with %.3g terms (%d rows)",
+        number,
+        rows[lowest][3],
+        rows[lowest][2],
+        len(sample.rows),
+    )
+    return rows, lowest
+
+
+def _worth_comparing(
+    sample: Sample, learner: Learner, gammas: Sequence[float | None]
+) -> Sequence[float | None]:
+    """The widths that some of the rows leave in question."""
+    for size in _LEVELS:
+        if len(gammas) == 1 or sample.given is not None or size >= _SHARE * len(sample.rows):
+            break
+        part, best = sample.first(size), []
+        for gamma in gammas:
+            held, settled = hold_out(part, learner, gamma)
+            rows, lowest = _rated(part, held, settled, gamma)
+            best.append(rows[lowest])
+        order = sorted(range(len(best)), key=lambda j: (best[j][3], best[j][2]))
+        bound = best[order[0]][3] + best[order[0]][4]
+        kept = [j for j in order[:_SURVIVORS] if best[j][3] <= bound]
+        gammas = [gammas[j] for j in sorted(kept)]
+    return gammas
 
 
 def _calibrated(sample: Sample, held: HeldOut, decisions: np.ndarray, *, balanced: bool) -> Slope:
