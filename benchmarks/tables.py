@@ -289,14 +289,15 @@ def xrfm(X: pd.DataFrame, y: np.ndarray) -> Answer:
     Z, code = prepare.transform(X).astype(np.float32), labels.transform(y)
     inside, outside = folds_of(y, 5)[0]
     best: tuple[float, Any] = (np.inf, None)
-    for kernel, exponent in (("l2", 1.0), ("l1_kermac", 1.0), ("lpq_kermac", 1.0)):
+    for kernel, norm in (("l2", {}), ("l1_kermac", {}), ("lpq_kermac", {"norm_p": 1.5})):
         for bandwidth in (3.0, 10.0):
             for ridge in (1e-4, 1e-2):
                 parameters = {
                     "model": {
                         "kernel": kernel,
                         "bandwidth": bandwidth,
-                        "exponent": exponent,
+                        "exponent": 1.0,
+                        **norm,
                         "diag": True,
                         "bandwidth_mode": "adaptive",
                     },

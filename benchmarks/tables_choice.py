@@ -29,11 +29,11 @@ ALL = [*STANDARD, *RANKS, ("exponential", "standard")]
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "not learned": {"learn": False},
-    "standard view alone, not learned": {"kernel": STANDARD, "learn": False},
+    "standard view alone without learning": {"kernel": STANDARD, "learn": False},
     "standard view alone": {"kernel": [*STANDARD, ("exponential", "standard")]},
     "without exponential": {"kernel": [*STANDARD, *RANKS]},
     "with additive on ranks": {"kernel": [*ALL, ("additive", "rank")]},
-    "rbf learns, too": {"kernel": ALL},
+    "rbf learns as well": {"kernel": ALL},
     "averaged over all members": {"parameters": {"combine": "average"}},
     "stacked members": {"parameters": {"combine": "stack"}},
     "5 widths": {"parameters": {"n_widths": 5}},

@@ -6,9 +6,13 @@ import numpy as np
 import oracles
 import pytest
 from scipy.special import expit, logsumexp, softmax
+from sklearn.base import clone
 
 from fisherkit import FisherCommitteeClassifier
+from fisherkit.committee import fitting, pricing
+from fisherkit.committee import widths as widths_module
 from fisherkit.committee.stacking import stack
+from fisherkit.core import decompose
 from fisherkit.core.weights import Weights
 from fisherkit.tuning import Likelihood, LocalParts, fit_scalar, meaningful
 
@@ -258,3 +262,38 @@ def test_scores_at_the_level_of_rounding_are_not_calibrated():
     assert np.nanmax(model.members_["slope"][model.weights_ > 0], initial=0.0) < 1e11
     prior = np.log(y[:150].mean() / (1 - y[:150].mean()))
     assert np.abs(model.decision_function(X[150:]) - prior).max() < 0.5
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_members_priced_one_by_one_are_those_of_a_decomposition(monkeypatch, n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 8))
+    y = np.digitize(
+        X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=160), [0.5, 1.5][: n_classes - 1]
+    )
+    weights = rng.integers(1, 3, 160).astype(float)
+    monkeypatch.setattr(fitting, "MANY", 100)
+    monkeypatch.setattr(widths_module, "SOME", 80)
+    model = FisherCommitteeClassifier(("laplacian", "rbf"), n_widths=5, combine="families")
+    whole = clone(model).fit(X, y, sample_weight=weights)
+    monkeypatch.setattr(decompose, "SMALL", 100)
+    monkeypatch.setattr(pricing, "_FACTORED", 100)
+    monkeypatch.setattr(pricing, "_LOW_RANK", 0.0)
+    single = clone(model).fit(X, y, sample_weight=weights)
+
+    def name(row):
+        return row["kernel"], *np.round(np.log2([row["gamma"], row["mu"]]), 6)
+
+    every = {name(row): row for row in whole.members_}
+    assert 0 < len(single.members_) < len(whole.members_) / 3
+    for row in single.members_:
+        known = every[name(row)]
+        assert row["loo_log_loss"] == pytest.approx(known["loo_log_loss"], abs=1e-7)
+        assert row["slope"] == pytest.approx(known["slope"], rel=1e-5)
+    best = single.members_["loo_log_loss"].min()
+    assert best <= whole.members_["loo_log_loss"].min() + 2e-3
+    gap = np.abs(single.predict_proba(X) - whole.predict_proba(X)).max()
+    assert gap < 0.05
+    copies = np.repeat(np.arange(160), weights.astype(int))
+    several = clone(model).fit(X[copies], y[copies])
+    np.testing.assert_allclose(single.predict_proba(X), several.predict_proba(X), atol=1e-6)

@@ -15,7 +15,10 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
 from fisherkit import FisherCommitteeClassifier
+from fisherkit.committee import streamed
 from fisherkit.committee.members import Status
+from fisherkit.rows import blocks as row_blocks
+from fisherkit.rows import planning
 from fisherkit.rows.sources import LocalRows
 from fisherkit.tuning import likelihood
 
@@ -295,3 +298,21 @@ def test_an_interrupted_fit_leaves_nothing_that_predicts(data, monkeypatch):
         model.fit(X, y)
     with pytest.raises(NotFittedError):
         model.predict(X[:2])
+
+
+def test_some_rows_say_which_widths_take_part_whatever_the_container(data, monkeypatch):
+    X, y = data
+    every, _ = pair(X, y, n_widths=7)
+    monkeypatch.setattr(planning, "SUMS", 1000)
+    monkeypatch.setattr(streamed, "SUMS", 1000)
+    monkeypatch.setattr(row_blocks, "SAMPLE_SHARE", 0.8)
+    whole, blocks = pair(X, y, n_widths=7, memory=2_800_000)
+    assert len(whole.members_) < len(every.members_)
+    assert_same(whole, blocks, X)
+    assert np.abs(whole.predict_proba(X) - every.predict_proba(X)).max() < 0.05
+    twice = np.repeat(np.arange(N), 2)
+    copies, weighted = (
+        committee(n_widths=7, n_components=40).fit(*rows)
+        for rows in ((X[twice], y[twice]), (X, y, np.full(N, 2.0)))
+    )
+    assert gap(copies.predict_proba(X), weighted.predict_proba(X)) < 1e-6

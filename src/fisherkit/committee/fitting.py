@@ -12,12 +12,11 @@ import numpy as np
 from fisherkit.committee.learning import Start, deal, learn, learned_kernel
 from fisherkit.committee.members import (
     Committee,
-    KernelFamily,
     Pricing,
     Status,
     expand,
-    price,
 )
+from fisherkit.committee.pricing import KernelFamily, price
 from fisherkit.committee.streamed import (
     Asked,
     LocalScores,
@@ -26,6 +25,7 @@ from fisherkit.committee.streamed import (
     members_within,
     within,
 )
+from fisherkit.committee.widths import MANY, on_rows, spread_over_classes, worth_a_fit
 from fisherkit.core import (
     FREE,
     Array,
@@ -65,10 +65,6 @@ from fisherkit.tuning import (
     probabilities,
 )
 
-_MANY, _SOME = 800, 500  # different rows from which some say which widths are worth a fit
-_LEAST = 1e-4  # of the weight of the best width on all rows
-_UNSURE = -4.0  # difference of log weights on some rows that may be luck
-_WIDTHS = 2  # of a family at most, where some rows say which
 _PART = 1 << 16  # numbers of a member's scores in the parts that a task sums over
 
 
@@ -188,52 +184,30 @@ def _worth_a_fit(
 ) -> list[KernelFamily]:
     """The families with the widths that may end up with weight, by what some of the rows say.
 
-    On fewer rows the weights are less unequal: what has next to none there has none on all. The
-    rows are different ones, drawn by their values, so that copies and order do not matter.
+    These are different ones, drawn by their values, so that copies and order do not matter.
     """
     labels, design = rows.labels, families[0].design
     assert labels is not None
     distinct, index = Distinct.rows(rows.X), arrays.to_numpy(labels.index)
     first, group = distinct.split(index, labels.n_classes)
-    if not design.every_row or len(first) < _MANY:
+    if not design.every_row or len(first) < MANY:
         return families
     drawn = np.argsort(-race(distinct.key[distinct.group[first]], np.ones(len(first)), 0))
-    classes = index[first[drawn]]
-    alone = [int(np.argmax(classes == c)) for c in np.setdiff1d(classes, classes[:_SOME])]
-    drawn = np.append(drawn[:_SOME], drawn[alone])
+    drawn = drawn[spread_over_classes(index[first[drawn]])]
     copies = np.bincount(group, weights=arrays.to_numpy(labels.weights.frequency))[drawn]
     chosen = first[drawn]
     part = labels.take(chosen, arrays.like(copies, rows.Y))
-    parts = LocalParts([Likelihood.of(part.indicator, part.weights)])
-    pricing = replace(_pricing(asked, parts, part), combine="average", min_weight=0.0)
-    some = [replace(f, design=_on(f.design, chosen, part.weights)) for f in families]
     folds = None
     if groups is not None:
         X = arrays.take_rows(rows.X, arrays.indices(chosen, rows.X))
         folds = deal(X, part.weights, index[chosen], groups[chosen])
-    log.info("%d rows, to see which widths are worth a fit", len(drawn))
-    price(some, len(families), part.codes, pricing, folds)
-    mass: dict[tuple[int, float | None], float] = {}
-    for rung in pricing.rungs:
-        mass[rung.family, rung.gamma] = float(np.logaddexp.reduce(rung.log_weight))
-    # The logarithms of weights grow with the number of rows; half of that is certain.
-    sure = max(1.0, 0.5 * len(first) / len(drawn))
-    margin = min(math.log(_LEAST) / sure, _UNSURE)
-    kept = []
-    for family in families:
-        own = {g: m for (number, g), m in mass.items() if number == family.number}
-        rivals = own.values() if asked.combine == "families" else mass.values()
-        least = max(rivals) + margin
-        if asked.combine == "families":
-            least = max(least, sorted(own.values())[-_WIDTHS:][0])
-        kept.append(replace(family, gammas=[g for g in family.gammas if own[g] >= least]))
-    log.info("%d of them are", sum(len(family.gammas) for family in kept))
-    return kept
-
-
-def _on(design: Design, rows: np.ndarray, weights: Weights) -> Design:
-    """The design on some of its rows, of other weights."""
-    return replace(design, gram=design.gram.taken(rows), weights=weights)
+    some = [on_rows(family, chosen, part.weights) for family in families]
+    share = len(drawn) / len(first)
+    found = worth_a_fit(some, part.codes, part.weights, asked.combine, share, folds)
+    return [
+        replace(family, gammas=worth.gammas, likely=worth.likely)
+        for family, worth in zip(families, found, strict=True)
+    ]
 
 
 def _in_matrix_form(found: Committee, parts: Parts) -> Committee:

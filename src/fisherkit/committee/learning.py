@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fisherkit.committee.members import KernelFamily, Priced, Pricing, above_rounding, log_prior
+from fisherkit.committee.members import Priced, Pricing, above_rounding, log_prior
+from fisherkit.committee.pricing import KernelFamily
 from fisherkit.core import (
     FREE,
     Array,

@@ -22,7 +22,8 @@ W and c are the matrix form of `fisherkit.tuning.softmax` on g of the left-out r
 of rows, copies counted; class costs enter N_j through the shares of the rows only.
 Given the calibrations, g has one coefficient vector for each kernel and width.
 
-Cost: one decomposition for each kernel and width, plus O(n k) for each member and Newton step. No
+Cost: one decomposition for each kernel and width, or one factorisation for each member
+(`fisherkit.committee.pricing`), plus O(n k) for each member and Newton step. No
 decomposition is kept: of the members that may still end up with weight when a width has been
 priced, the logits and coefficients are, n k numbers each. Logits are columns of
 `fisherkit.tuning.Parts`: rows in one array here, in blocks in `fisherkit.committee.streamed`.
@@ -41,21 +42,13 @@ import numpy as np
 from fisherkit.committee.stacking import stack
 from fisherkit.core import (
     Array,
-    Decomposed,
-    Decomposer,
-    Design,
-    Fold,
     Kernel,
-    NotPositiveError,
-    RidgePath,
     arrays,
     length,
-    mu_floor,
 )
 from fisherkit.rows import SharedCentres
 from fisherkit.stored import stored
 from fisherkit.tuning import (
-    GRID,
     LOG_ODDS,
     Likelihood,
     Parts,
@@ -63,17 +56,14 @@ from fisherkit.tuning import (
     fit_scalar,
     log,
     meaningful,
-    mu_grid,
 )
 
 COMBINE = ("average", "families", "stack", "best")
 
 _TEMPERATURE = 2.0
 STACKED = 120  # members that stacking may weigh
-_SMALL = 1 << 22  # numbers of a decomposition up to which one more of them does not matter
 _SHOWN = 2.0**12  # times the rounding of scores, below which they would need too large a slope
 _LEAST_FAMILY = 1e-3  # of all weight, from which a family takes part
-_LEFT_OUT = 1e-4  # trace that a low-rank path leaves out, relative to the smallest mu
 
 
 @stored("status of a committee")
@@ -86,17 +76,6 @@ class Status(Enum):
         "no member predicts left-out rows better than the class shares do: the model is these "
         "shares, and no member has any weight"
     )
-
-
-@dataclass(frozen=True)
-class KernelFamily:
-    """A kernel on the training rows, and the widths (gammas) of its members."""
-
-    name: str
-    design: Design
-    gammas: Sequence[float | None]
-    number: int  # its place among all families
-    asked: int  # widths in all, of which those that cannot matter may be left out
 
 
 @dataclass(frozen=True)
@@ -417,83 +396,6 @@ def _blend(
 def log_prior(families: int, widths: int, mus: int) -> float:
     """The log of the prior mass of one member: equal for all families, and for all in a family."""
     return -math.log(families * widths) - math.log(mus)
-
-
-def price(
-    families: Sequence[KernelFamily],
-    count: int,
-    Y: Array,
-    pricing: Pricing,
-    folds: Sequence[np.ndarray] | None = None,
-) -> None:
-    """Price the members of these families, of ``count``, on rows with the codes Y (n, k).
-
-    ``folds`` are rows that are left out together.
-    """
-    held = None
-    for family in families:
-        decomposer = Decomposer(family.design)
-        for gamma in family.gammas:
-            try:
-                # Let go when the next one is there: memory freed before would go back to the
-                # system, and cost a tenth of a small decomposition to get again.
-                held = _price(pricing, decomposer, gamma, Y, count, family, folds)
-            except NotPositiveError as error:
-                width = "" if gamma is None else f" at gamma={gamma:.6g}"
-                raise NotPositiveError(f"kernel {family.name!r}{width}: {error}") from None
-    del held
-
-
-def _price(
-    pricing: Pricing,
-    decomposer: Decomposer,
-    gamma: float | None,
-    Y: Array,
-    count: int,
-    family: KernelFamily,
-    folds: Sequence[np.ndarray] | None,
-) -> Decomposed | None:
-    """Price the members at one width; returns the decomposition if it is small."""
-    decomposed = decomposer.decompose(gamma, lambda unit: _LEFT_OUT * float(GRID[0]) * unit)
-    canonical = decomposed.canonical
-    path = RidgePath.of(canonical, Y)
-    mus = mu_grid(canonical.unit, mu_floor(canonical.unit, canonical.weights))
-    if folds is None:
-        means, left_out = canonical.weights.fold_mean(Y), path.held_out(list(mus))
-    else:
-        means, left_out = _by_folds(path, list(mus), folds)
-    centred = Y - means
-    pricing.add(
-        Priced(
-            family=family.number,
-            gamma=gamma,
-            unit=canonical.unit,
-            mus=mus,
-            log_prior=log_prior(count, family.asked, len(mus)),
-            scores=[above_rounding(centred[:, :, None] - left_out)],
-            coefficients=path.coefficients,
-            centres=decomposed.centres,
-            path=f"{decomposed.method}, rank {canonical.rank}",
-        )
-    )
-    return decomposed if canonical.rank * Y.shape[0] <= _SMALL else None
-
-
-def _by_folds(
-    path: RidgePath, mus: list[float], folds: Sequence[np.ndarray]
-) -> tuple[Array, Array]:
-    """Mean codes (n, k) of the rows that remain, and left-out residuals (n, k, q)."""
-    xp, Y, weights = arrays.namespace(path.Y), path.Y, path.canonical.weights
-    groups, means = [], []
-    for rows in folds:
-        others = arrays.indices(np.setdiff1d(np.arange(Y.shape[0]), rows), Y)
-        mean = weights.take(others).mean(arrays.take_rows(Y, others))
-        means.append(mean[None, :] + xp.zeros_like(Y[: len(rows), :]))
-        places = arrays.indices(rows, Y)
-        groups.append(Fold(places, arrays.indices(np.arange(len(rows)), Y)))
-    back = arrays.indices(np.argsort(np.concatenate(folds), kind="stable"), Y)
-    residuals = path.held_out(mus, groups)
-    return arrays.take_rows(xp.concat(means, axis=0), back), arrays.take_rows(residuals, back)
 
 
 @dataclass(frozen=True)

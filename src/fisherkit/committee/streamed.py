@@ -39,8 +39,10 @@ from fisherkit.committee.members import (
     log_prior,
     shares,
 )
+from fisherkit.committee.widths import SOME, families_on, spread_over_classes, worth_a_fit
 from fisherkit.core import FREE, Array, Kernel, Weights, arrays, membership, relative_floor
 from fisherkit.rows import (
+    SUMS,
     Basis,
     Block,
     Budget,
@@ -54,6 +56,7 @@ from fisherkit.rows import (
     Sample,
     Together,
     blas_threads,
+    block_of,
     choose,
     draw,
     left_out,
@@ -225,10 +228,13 @@ def fit_streamed(
     fit = _Fit(asked, plan, parts, pool, some, X)
     log.info("%s", plan.reason)
     gammas = asked.widths(seen.mean, seen.variances)
+    worth: Sequence[Sequence[float | None]] = gammas
+    if seen.rows * m >= SUMS:
+        worth = _worth_passes(asked, drawn.sample, gammas, rows, seen.weight)
     every = [
         _Width(position, replace(kernel, gamma=gamma), len(asked.kernels), len(own))
         for position, (kernel, own) in enumerate(zip(asked.kernels, gammas, strict=True))
-        for gamma in own
+        for gamma in worth[position]
     ]
     if pricing.combine == "stack":
         _require_room(parts.limit, min(STACKED, len(every) * len(GRID)), "stack")
@@ -238,6 +244,25 @@ def fit_streamed(
     if pricing.overflow:
         found = replace(found, logits=fit.blended(found, every))
     return found, X, rows.locate(pool.index)
+
+
+def _worth_passes(
+    asked: Asked,
+    sample: Sample,
+    gammas: Sequence[Sequence[float | None]],
+    rows: Rows,
+    total: float,
+) -> Sequence[Sequence[float | None]]:
+    """The widths of each kernel that may end up with weight, by what some of the rows say."""
+    classes = np.argmax(arrays.to_numpy(membership(sample.Y)), axis=1)
+    if sample.size < SOME or len(np.unique(classes)) < max(rows.k, 2):
+        return gammas
+    different = replace(sample, frequency=sample.chance / sample.cost)  # copies counted
+    block = block_of(different.take(spread_over_classes(classes)), rows.reference)
+    some = families_on(block.X, block.weights, asked.names, asked.kernels, gammas, asked.penalty)
+    share = float(arrays.to_numpy(block.weights.total)) / total
+    found = worth_a_fit(some, block.Y, block.weights, asked.combine, share)
+    return [worth.gammas for worth in found]
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ from fisherkit.core.ridge import (
     RidgePath,
     coefficients_at,
     left_out,
+    left_out_and_fit,
     left_out_of,
     solve,
     solve_left_out,

@@ -94,8 +94,8 @@ class Bias:
 
     def leverages(
         self, G: Array, s: Array, mu: float, targets: Array
-    ) -> tuple[Array, Array] | None:
-        """The diagonal of A (n,), and A times whitened targets (n, k), as in `solve`."""
+    ) -> tuple[Array, Array, Array] | None:
+        """The diagonal of A (n,), A times whitened targets (n, k), and the bias (k,)."""
         if self.variance:
             self.fold(G, s)
         arrays.add_to_diagonal(G, mu)
@@ -103,9 +103,9 @@ class Bias:
         solved = arrays.spd_solve(G, both)
         if solved is None:
             return None
-        alpha, _, share = self.eliminate(solved[0], s, targets)
+        alpha, bias, share = self.eliminate(solved[0], s, targets)
         a = solved[0][:, -1]
-        return solved[1] - share * a * a, alpha
+        return solved[1] - share * a * a, alpha, bias
 
     def eliminate(self, both: Array, s: Array, targets: Array) -> tuple[Array, Array, float]:
         """A times whitened targets (n, k), the bias (k,), and c such that A = M - c a a'.

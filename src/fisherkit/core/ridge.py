@@ -461,9 +461,23 @@ def solve_refined(
 
 def left_out_of(K: Array, Y: Array, weights: Weights, bias: Bias, mu: float) -> Array | None:
     """Leave-one-out residuals (n, k) alone, in two thirds of the time of `solve` (rkhs)."""
-    G, _ = whiten(K, weights)
-    found = bias.leverages(G, weights.root, mu, weights.root[:, None] * Y)
-    return None if found is None else left_out(mu * found[1], mu * found[0][:, None], weights)
+    found = left_out_and_fit(K, Y, weights, bias, mu)
+    return None if found is None else found[0]
+
+
+def left_out_and_fit(
+    K: Array, Y: Array, weights: Weights, bias: Bias, mu: float
+) -> tuple[Array, Array, Array] | None:
+    """Leave-one-out residuals (n, k), coefficients (n, k) and intercept (k,); consumes K.
+
+    ``None`` without a factor.
+    """
+    (G, _), s = whiten(K, weights), weights.root[:, None]
+    found = bias.leverages(G, weights.root, mu, s * Y)
+    if found is None:
+        return None
+    diagonal, alpha, intercept = found
+    return left_out(mu * alpha, mu * diagonal[:, None], weights), s * alpha, intercept
 
 
 @dataclass(frozen=True)

@@ -282,6 +282,8 @@ register(
         estimator=FisherCommitteeClassifier,
         title="committee of kernel Fisher discriminants, weighted by leave-one-out",
         papers=_KERNEL_FISHER,
+        exact_rows=4000,
+        centres=1000,
         of_views=_of_views,
         learns=True,
         groups="fit",

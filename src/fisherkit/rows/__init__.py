@@ -1,6 +1,14 @@
 """Where the rows are: in memory, in blocks, on Dask workers; and the two passes over them."""
 
-from fisherkit.rows.blocks import BlockRows, Drawn, choose, draw, interleave, refuse_absent
+from fisherkit.rows.blocks import (
+    BlockRows,
+    Drawn,
+    block_of,
+    choose,
+    draw,
+    interleave,
+    refuse_absent,
+)
 from fisherkit.rows.checks import (
     centre_rows,
     component_count,
@@ -22,7 +30,15 @@ from fisherkit.rows.fits import Basis, Fit, RowSource, Spec, Task
 from fisherkit.rows.memory import MemoryRows, fitted, gamma_by_thumb
 from fisherkit.rows.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows.passes import Kept, SecondPass, form_of_rows, second_pass_numbers
-from fisherkit.rows.planning import IN_MEMORY, Plan, memory_budget, plan_for, reference_of, refusal
+from fisherkit.rows.planning import (
+    IN_MEMORY,
+    SUMS,
+    Plan,
+    memory_budget,
+    plan_for,
+    reference_of,
+    refusal,
+)
 from fisherkit.rows.sources import (
     Budget,
     BudgetError,

@@ -17,7 +17,7 @@ _FULL_COPIES = 3  # of K that the exact path holds at a time
 _THIN_COPIES = 5  # of the features that a path on centres, or on a low-rank factor, holds at a time
 _AUTO_CENTRES = (1000, 4000)
 TALL = 8  # rows for each centre from which sums over blocks take a fraction of the time
-_LEAST_SUMS = 1 << 22  # numbers of the features from which that matters
+SUMS = 1 << 22  # numbers of the features from which that matters
 _LEAST_RANK = 50  # below which trying the low-rank path is not worth it
 _UNITS = {"B": 0, "KB": 1, "MB": 2, "GB": 3, "TB": 4}
 
@@ -118,7 +118,7 @@ def plan(
         need = copy + 8 * _THIN_COPIES * n * m
         need += 8 * greedy.numbers(m, n) if basis == "greedy" else 0
         if need <= memory:
-            if basis == "greedy" or n < TALL * m or n * m < _LEAST_SUMS:
+            if basis == "greedy" or n < TALL * m or n * m < SUMS:
                 return Plan(False, basis, m, "")
             reason = (
                 f"{n} rows with {m} centres: sums over blocks of rows take a fraction of the time "
