@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
-from fisherkit.estimators import opening
+from fisherkit.estimators import opening, terms
 from fisherkit.interfaces import Container
-from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, Plan, Task
+from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, Plan, Task, Terms
 from fisherkit.tuning import Decision
 
 
@@ -31,6 +31,33 @@ class Inside:
     def blend(self) -> Blend:
         """What predicts the scores of a committee."""
         return self.estimator._expansion
+
+    @property
+    def terms(self) -> Terms:
+        """Its logits, or the predictions of a regression, as a sum of kernel terms."""
+        model = self.estimator
+        if self.noise_model:
+            raise ValueError(
+                f"The decisions of this {type(model).__name__} are log-odds of a noise model, no "
+                "sum over training rows. Use probability='loo'."
+            )
+        raw = terms.of_expansion(model._expansion, self._places)
+        slope = self.slope if hasattr(model, "calibration_") else 1.0
+        decision = getattr(model, "_decision", None)
+        if decision is None:
+            return raw.mapped(None, 0.0, slope)
+        matrix = None if decision.matrix is None else arrays.to_numpy(decision.matrix)
+        return raw.mapped(matrix, arrays.to_numpy(decision.offset), slope)
+
+    @property
+    def _places(self) -> Any:
+        """Rows of the training data that are the centres; -1 for inducing points."""
+        if hasattr(self.estimator, "basis_indices_"):
+            return self.estimator.basis_indices_
+        kept, merged = self.rows
+        first = np.unique(merged, return_index=True)[1]
+        m = self.expansion.coef.shape[0]
+        return kept[first] if len(first) == m else np.full(m, -1)
 
     @property
     def decision(self) -> Decision:

@@ -3,3 +3,4 @@
 from fisherkit.inference.conformal import BLOCK, Reach
 from fisherkit.inference.influence import influences, leverages
 from fisherkit.inference.relabel import Relabelled
+from fisherkit.inference.shapley import Shares, base_values, shapley_values

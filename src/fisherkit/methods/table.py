@@ -127,6 +127,24 @@ class TableModel(BaseEstimator):
 
     def prepare(self, X: Any) -> np.ndarray:
         """What the estimator behind the table sees of rows X: their features (n, d)."""
+        return self.transformed(self.used(X))
+
+    def transformed(self, table: pd.DataFrame) -> np.ndarray:
+        """The features (n, d) of rows with the columns that the fit uses."""
+        return self.features_.transform(table)[:, self._features_seen]
+
+    @property
+    def sources(self) -> np.ndarray:
+        """Which of these columns each feature comes from; (d,)."""
+        return self.features_.sources[self._features_seen]
+
+    @property
+    def _features_seen(self) -> slice | np.ndarray:
+        """The features that the estimator behind the table is given."""
+        return slice(None)
+
+    def used(self, X: Any) -> pd.DataFrame:
+        """The columns of rows X that the fit uses, checked."""
         check_is_fitted(self)
         text = tuple(column.name for column in self._columns if column.kind == "text")
         named = _get_feature_names(X) is not None and hasattr(self, "feature_names_in_")
@@ -137,7 +155,7 @@ class TableModel(BaseEstimator):
             table = table.set_axis(self._names, axis=1)
         table = match(table, self._columns, _SOURCE)
         refuse_infinite(table.drop(columns=list(text)), _SOURCE)
-        return self.features_.transform(table)
+        return table
 
     def fit(
         self,
@@ -584,8 +602,9 @@ class TableRegressor(RegressorMixin, TableModel):
         )
         return self
 
-    def prepare(self, X: Any) -> np.ndarray:
-        return super().prepare(X)[:, self._columns_seen]
+    @property
+    def _features_seen(self) -> np.ndarray:
+        return self._columns_seen
 
     def predict(self, X: Any) -> Any:
         """Predicted number of each row; (n,), or (n, n_outputs)."""

@@ -34,3 +34,4 @@ from fisherkit.rows.sources import (
     require_number_columns,
 )
 from fisherkit.rows.sums import Block, Numbers
+from fisherkit.rows.terms import Term, Terms
