@@ -41,13 +41,18 @@ class Inside:
                 f"The decisions of this {type(model).__name__} are log-odds of a noise model, no "
                 "sum over training rows. Use probability='loo'."
             )
-        raw = terms.of_expansion(model._expansion, self._places)
+        raw = self.score_terms
         slope = self.slope if hasattr(model, "calibration_") else 1.0
         decision = getattr(model, "_decision", None)
         if decision is None:
             return raw.mapped(None, 0.0, slope)
         matrix = None if decision.matrix is None else arrays.to_numpy(decision.matrix)
         return raw.mapped(matrix, arrays.to_numpy(decision.offset), slope)
+
+    @property
+    def score_terms(self) -> Terms:
+        """What predicts, before any decision, as a sum of kernel terms."""
+        return terms.of_expansion(self.estimator._expansion, self._places)
 
     @property
     def _places(self) -> Any:

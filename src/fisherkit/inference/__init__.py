@@ -1,5 +1,11 @@
 """Exact leave-one-out at work: relabelling, influence, conformal prediction."""
 
+from fisherkit.inference.changed_rows import (
+    LeftOutTerm,
+    left_out_fit,
+    left_out_fits,
+    score_changes,
+)
 from fisherkit.inference.conformal import BLOCK, Reach
 from fisherkit.inference.influence import influences, leverages
 from fisherkit.inference.relabel import Relabelled

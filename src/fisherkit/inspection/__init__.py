@@ -7,6 +7,7 @@ error hangs on. scikit-learn's ``PartialDependenceDisplay`` takes every estimato
 from fisherkit.inspection.auditing import audit, doubts, harms
 from fisherkit.inspection.changes import Change
 from fisherkit.inspection.explaining import Explanation, TrainingRows, explain
+from fisherkit.inspection.importance import ColumnImportance, column_importance
 from fisherkit.inspection.labels import TaskLabels, metric_name, missing
 from fisherkit.inspection.left_out import (
     cross_fitted,
@@ -19,4 +20,11 @@ from fisherkit.inspection.left_out import (
 from fisherkit.inspection.searches import WidthCurve, size_curve, width_curves
 from fisherkit.inspection.streamed import streamed_path
 
-__all__ = ["Change", "Explanation", "TrainingRows", "explain"]
+__all__ = [
+    "Change",
+    "ColumnImportance",
+    "Explanation",
+    "TrainingRows",
+    "column_importance",
+    "explain",
+]
