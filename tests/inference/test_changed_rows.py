@@ -52,7 +52,7 @@ def changed_scores(asked, X, Y, rows, sources, donors):
         coef=fit.coef,
     )
     part = LeftOutTerm(term, np.arange(len(rows)), fit.reach[None], fit.pull[None])
-    changes = score_changes([part], X[rows], sources, donors)
+    changes = score_changes([part], X[rows], sources, donors, Y.shape[1])
     return changes + (fit.residuals.Y - fit.residuals.leave_one_out())
 
 

@@ -127,8 +127,8 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class _Fold:
-    """Rows that learn, the others, and the kernel that was learned."""
+class LearnedFold:
+    """Rows that learn, the others at their ``places``, and the scale that was learned, (p,)."""
 
     rows: Rows
     others: Array
@@ -168,11 +168,7 @@ def learn(
     rows, kernel = Rows(gram.X, Y, weights), replace(gram.kernel, gamma=start.gamma)
     everything = np.arange(gram.n)
     try:
-        some = []
-        for places in folds:
-            inside = rows.take(np.setdiff1d(everything, places))
-            others = arrays.take_rows(rows.X, arrays.indices(places, rows.X))
-            some.append(_Fold(inside, others, places, inside.relevance(kernel, start.mu)))
+        some = learned_folds(rows, kernel, start.mu, folds)
         handicap = 0.0
         if alone:
             plain = _joined(some, [fold.scores(kernel, [start.mu], 1.0) for fold in some])
@@ -208,7 +204,19 @@ def learn(
     return scale
 
 
-def _joined(folds: Sequence[_Fold], scores: Sequence[Array]) -> Array:
+def learned_folds(
+    rows: Rows, kernel: Kernel, mu: float, folds: Sequence[np.ndarray]
+) -> list[LearnedFold]:
+    """What the rows without each fold learn at a width and mu."""
+    found = []
+    for places in folds:
+        inside = rows.take(np.setdiff1d(np.arange(rows.X.shape[0]), places))
+        others = arrays.take_rows(rows.X, arrays.indices(places, rows.X))
+        found.append(LearnedFold(inside, others, places, inside.relevance(kernel, mu)))
+    return found
+
+
+def _joined(folds: Sequence[LearnedFold], scores: Sequence[Array]) -> Array:
     """Scores of all rows, from those of the folds."""
     order = np.argsort(np.concatenate([fold.places for fold in folds]), kind="stable")
     both = arrays.namespace(scores[0]).concat(list(scores), axis=0)

@@ -444,6 +444,11 @@ def price(
     del held
 
 
+def price_budget(unit: float) -> float:
+    """The trace that a low-rank form of members may leave out, from tr(G)/n."""
+    return _LEFT_OUT * float(GRID[0]) * unit
+
+
 def _price(
     pricing: Pricing,
     decomposer: Decomposer,
@@ -454,7 +459,7 @@ def _price(
     folds: Sequence[np.ndarray] | None,
 ) -> Decomposed | None:
     """Price the members at one width; returns the decomposition if it is small."""
-    decomposed = decomposer.decompose(gamma, lambda unit: _LEFT_OUT * float(GRID[0]) * unit)
+    decomposed = decomposer.decompose(gamma, price_budget)
     canonical = decomposed.canonical
     path = RidgePath.of(canonical, Y)
     mus = mu_grid(canonical.unit, mu_floor(canonical.unit, canonical.weights))

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from fisherkit.committee import Asked
 from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
 from fisherkit.estimators import opening, terms
 from fisherkit.interfaces import Container
-from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, Plan, Task, Terms
+from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, MemoryRows, Plan, Task, Terms
 from fisherkit.tuning import Decision
 
 
@@ -108,6 +109,12 @@ class Inside:
         class_weight = getattr(model, "class_weight", None)
         rows = opening.in_memory(model, X, y, None, IN_MEMORY, class_weight)
         return rows.task(model._spec(rows))
+
+    def committee(self, X: ArrayLike, y: ArrayLike) -> tuple[MemoryRows, Asked]:
+        """The rows of a committee's fit, without sample weights, and what it asked for."""
+        model = clone(self.estimator)
+        rows = opening.in_memory(model, X, y, None, IN_MEMORY, model.class_weight)
+        return rows, model._asked()
 
     def blocks(self, X: Container, y: ArrayLike) -> tuple[LocalRows, Rule]:
         """The rows of a fit in blocks, without sample weights, and its rule."""

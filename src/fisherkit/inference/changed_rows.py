@@ -17,7 +17,7 @@ changed column: the gaps of the others are added up before and after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,12 +45,14 @@ class LeftOutFit:
     """A fit, and what makes of it the models without one row each.
 
     ``residuals`` are those of b rows left out, ``coef`` (m, k) the coefficients of the fit on the
-    ``centres`` (m,), and ``reach`` (b, m) those that a unit target of each row gets.
+    ``centres`` (m,), beside the ``intercept`` (k,), and ``reach`` (b, m) those that a unit target
+    of each row gets.
     """
 
     residuals: Residuals
     centres: np.ndarray
     coef: Array
+    intercept: Array
     reach: Array
 
     @property
@@ -89,7 +91,8 @@ def left_out_fits(
     """The fits at several mu from one decomposition."""
     xp, canonical, k = arrays.namespace(Y), found.canonical, Y.shape[1]
     place = arrays.indices(rows, Y)
-    coef, _ = RidgePath.of(canonical, xp.concat([Y, _units(rows, Y)], axis=1)).coefficients(mus)
+    everything = RidgePath.of(canonical, xp.concat([Y, _units(rows, Y)], axis=1))
+    coef, intercept = everything.coefficients(mus)
     path, fits = RidgePath.of(canonical, Y), []
     for number, mu in enumerate(mus):
         ridge = path.at(mu)
@@ -100,8 +103,8 @@ def left_out_fits(
             BY=xp.take(ridge.BY, place, axis=0),
             scatter=ridge.scatter,
         )
-        both = coef[:, :, number]
-        fits.append(LeftOutFit(residuals, found.centres, both[:, :k], both[:, k:].T))
+        own, reach = coef[:, :k, number], coef[:, k:, number].T
+        fits.append(LeftOutFit(residuals, found.centres, own, intercept[:k, number], reach))
     return fits
 
 
@@ -123,7 +126,7 @@ def _by_cholesky(design: Design, Y: Array, mu: float, rows: np.ndarray) -> LeftO
         BY=mu * xp.take(coef, place, axis=0) / some.root[:, None],
         scatter=mu * (Y.T @ coef),
     )
-    return LeftOutFit(residuals, np.arange(Y.shape[0]), coef, reach)
+    return LeftOutFit(residuals, np.arange(Y.shape[0]), coef, solved[1][:k], reach)
 
 
 def _units(rows: np.ndarray, Y: Array) -> Array:
@@ -152,41 +155,46 @@ class LeftOutTerm:
     pull: np.ndarray
 
     @property
-    def single(self) -> LeftOutTerm:
-        """The same with a reach of its own for each row, where there is one output."""
-        if self.term.coef.shape[1] > 1:
+    def fewest(self) -> LeftOutTerm:
+        """The same with as few reaches as there are outputs, if that is fewer."""
+        q, k = len(self.reach), self.term.coef.shape[1]
+        if k > max(q, 1):
             return self
-        reach = self.term.coef[:, 0] + np.einsum("qam,qa->am", self.reach, self.pull[:, :, 0])
-        nothing = replace(self.term, coef=0 * self.term.coef)
-        return LeftOutTerm(nothing, self.rows, reach[None], np.ones((1, len(self.rows), 1)))
+        reach = self.term.coef.T[:, None, :] + np.einsum("qam,qak->kam", self.reach, self.pull)
+        pull = np.repeat(np.eye(k)[:, None, :], len(self.rows), axis=1)
+        return LeftOutTerm(replace(self.term, coef=0 * self.term.coef), self.rows, reach, pull)
 
 
 def score_changes(
-    parts: Sequence[LeftOutTerm], X: np.ndarray, sources: np.ndarray, donors: np.ndarray
+    parts: Iterable[LeftOutTerm],
+    X: np.ndarray,
+    sources: np.ndarray,
+    donors: np.ndarray,
+    k: int,
 ) -> np.ndarray:
     """By how much scores change when one column takes the values that it has in other rows.
 
     Parameters
     ----------
-    parts : sequence of LeftOutTerm
+    parts : iterable of LeftOutTerm
+        Looked at one by one.
     X : (b, d)
         Features of the rows looked at.
     sources : (d,) of int
         The column that each feature comes from, of c.
     donors : (c, r, b) of int
         The row that each row has its value from, for each column, r times.
+    k : int
+        Number of scores.
 
     Returns
     -------
     (c, r, b, k)
     """
-    changes = np.zeros((*donors.shape, parts[0].term.coef.shape[1]))
+    changes = np.zeros((*donors.shape, k))
     for part in parts:
-        part = part.single
-        if part.term.kernel.family.by_column:
-            _by_gaps(part, X, sources, donors, changes)
-        else:
-            _by_blocks(part, X, sources, donors, changes)
+        add = _by_gaps if part.term.kernel.family.by_column else _by_blocks
+        add(part.fewest, X, sources, donors, changes)
     return changes
 
 
@@ -237,7 +245,7 @@ def _by_gaps(
 
 def _add(part: LeftOutTerm, difference: np.ndarray, some: slice, total: np.ndarray) -> None:
     """What a difference of kernel values (a, s) with some centres does to the scores (b, k)."""
-    if part.term.coef.shape[1] > 1:
+    if len(part.reach) < part.term.coef.shape[1]:
         total[part.rows] += difference @ part.term.coef[some]
     for reach, pull in zip(part.reach, part.pull, strict=True):
         size = np.einsum("am,am->a", difference, reach[:, some])

@@ -137,8 +137,15 @@ class Explanation:
             feature_names=self.columns,
         )
 
-    def sentences(self, row: int = 0, most: int = 5) -> list[str]:
-        """The explanation of one row in words; ``most`` columns are named on either side."""
+    def shown(self, row: int, column: int) -> str:
+        """A value of the rows, as text."""
+        return shown(self.table.iloc[row, column])
+
+    def sentences(self, row: int = 0, most: int = 5, *, training: bool = True) -> list[str]:
+        """The explanation of one row in words; ``most`` columns are named on either side.
+
+        ``training`` says whether training rows are named, by their positions.
+        """
         margin = self.margin[row]
         if self.seconds is None:
             said = [
@@ -157,13 +164,12 @@ class Explanation:
         for name, sign in zip(names, (1, -1), strict=True):
             order = [j for j in np.argsort(-sign * values, kind="stable") if sign * values[j] > 0]
             named = [
-                f"{self.columns[j]} = {shown(self.table.iloc[row, j])} ({values[j]:+.3g})"
-                for j in order[:most]
+                f"{self.columns[j]} = {self.shown(row, j)} ({values[j]:+.3g})" for j in order[:most]
             ]
             if named:
                 said.append(f"{name} {', '.join(named)}.")
         for name, found in (("for", self.rows_for[row]), ("against", self.rows_against[row])):
-            if found.rows:
+            if found.rows and training:
                 numbers = ", ".join(map(str, found.rows))
                 said.append(f"The training rows that speak most {name} it: {numbers}.")
         if self.seconds is not None and (change := self.changes[row]) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 
 from fisherkit.core import arrays, winners
 from fisherkit.estimators import (
+    FisherCommitteeClassifier,
     KernelFisherClassifier,
     KernelRidgeCV,
     inside,
@@ -22,10 +23,16 @@ from fisherkit.estimators import (
 )
 from fisherkit.inference import LeftOutTerm, left_out_fit, score_changes
 from fisherkit.inspection.columns import opened
+from fisherkit.inspection.members import Members
 from fisherkit.interfaces import Seed
 from fisherkit.tuning import logits_without
 
 MOST_ROWS = 2000
+_LEFT_OUT = {
+    KernelFisherClassifier: "loo_decision_",
+    KernelRidgeCV: "loo_prediction_",
+    FisherCommitteeClassifier: "loo_proba_",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +99,8 @@ class Judged:
     X : (b, d)
         Features of the rows.
     scores : (b, k)
-        Of the rows as they are.
-    parts : list of LeftOutTerm
+        Of the rows as they are, once all parts have been looked at.
+    parts : iterable of LeftOutTerm
         What changes of scores follow from.
     finish : callable
         From scores (b, k) to logits, or predictions.
@@ -103,7 +110,7 @@ class Judged:
 
     X: np.ndarray
     scores: np.ndarray
-    parts: list[LeftOutTerm]
+    parts: Iterable[LeftOutTerm]
     finish: Callable[[np.ndarray], np.ndarray]
     weight: np.ndarray
 
@@ -125,8 +132,8 @@ def column_importance(
     model : a fitted estimator of fisherkit, or a Pipeline of scalers that ends in one
     X : (n, d)
         The training data, for models that have exact leave-one-out (`KernelFisherClassifier`,
-        `KernelRidgeCV`, and tables with ``method="fisher"`` or numbers to predict), or rows that
-        the model has not seen.
+        `FisherCommitteeClassifier`, `KernelRidgeCV`, and tables with these behind them), or rows
+        that the model has not seen.
     y : (n,) or (n, n_outputs)
         Their labels, or numbers.
     left_out : bool, default=None
@@ -161,10 +168,16 @@ def column_importance(
     mu would say, with any bias, penalty and choice of centres (which stay in place). The slope of
     the probabilities, or the softmax, is that of the fit.
 
+    *Committees.* Every member with weight is left out so, one kernel width after the other; members
+    that have learned which columns matter were priced on folds, and the model without a row is
+    theirs of the other folds. Weights and calibrations are those of the fit. A committee keeps
+    neither sample weights nor groups: one that had them is judged on new rows only.
+
     A column may be important to the model in place of another that says the same; permuting one of
     them then does little harm.
 
-    *Cost.* One Cholesky factorisation, O(n^3), or one decomposition, and for every column
+    *Cost.* One Cholesky factorisation, O(n^3), or one decomposition (of a committee one for each
+    kernel width in use, and four solves for each that has learned), and for every column
     O(b m ``n_repeats``) for b rows and m centres where the kernel follows from a sum over columns
     (rbf, laplacian, additive, exponential, linear, polynomial), otherwise a kernel matrix each.
 
@@ -195,7 +208,9 @@ def column_importance(
         left_out = unlike is None
     if left_out and unlike is not None:
         raise ValueError(f"left_out=True needs the training data: {unlike}")
-    if left_out:
+    if left_out and isinstance(front, FisherCommitteeClassifier):
+        judged, rows = _members_left_out(front, features, targets, max_rows, rng)
+    elif left_out:
         judged, rows = _left_out(front, features, max_rows, rng)
     else:
         judged, rows = _as_it_is(front, features, max_rows, rng)
@@ -205,8 +220,9 @@ def column_importance(
         donors[place] = rng.permutation(len(rows))
     classifier = classes is not None
     loss = partial(_losses, truth[rows], classifier=classifier)
+    k = judged.scores.shape[1]
+    changes = score_changes(judged.parts, judged.X, sources, donors, k)
     base = loss(judged.finish(judged.scores))
-    changes = score_changes(judged.parts, judged.X, sources, donors)
     rises = np.zeros((len(names), *base.shape))
     for column, of_column in enumerate(changes):
         for change in of_column:
@@ -287,24 +303,25 @@ def _drawn(n: int, most: int, rng: np.random.RandomState) -> np.ndarray:
 
 def _unlike(model: BaseEstimator, X: np.ndarray, truth: np.ndarray) -> str | None:
     """Why rows cannot be left out of the fit; ``None`` if they can."""
-    if not isinstance(model, KernelFisherClassifier | KernelRidgeCV):
+    committee = isinstance(model, FisherCommitteeClassifier)
+    if not committee and not isinstance(model, KernelFisherClassifier | KernelRidgeCV):
         return (
             f"{type(model).__name__} has no exact leave-one-out. Give rows that the model has not "
             "seen."
         )
     view = inside(model)
-    if view.training is None:
-        return (
-            "the fit has read its rows in blocks, and keeps none. Give rows that it has not seen."
-        )
-    left = model.loo_decision_ if truth.ndim == 1 else model.loo_prediction_
+    if view.in_blocks and not committee:
+        return "the fit has read its rows in blocks and keeps none. Give rows that it has not seen."
+    left = getattr(model, _LEFT_OUT[type(model)])
     if len(X) != len(left):
         return f"X has {len(X)} rows, and the fit had {len(left)}."
-    task, kept = view.training, view.training.kept
     for part in view.score_terms.parts:
         if not np.allclose(part.see(X[part.places]), part.centres, rtol=1e-9, atol=1e-9):
             return "the rows of X are not those of the fit, in their order."
-    fitted = task.problem.Y if task.labels is None else task.labels.index
+    task = view.training
+    if task is None:  # what a committee says of left-out rows tells whether the labels are right
+        return None
+    kept, fitted = task.kept, task.problem.Y if task.labels is None else task.labels.index
     if not np.array_equal(arrays.to_numpy(fitted), truth[kept]):
         return "y is not what the model was fitted to."
     return None
@@ -346,3 +363,20 @@ def _left_out(
     weight = arrays.to_numpy(residuals.weights.frequency)
     kept = task.kept[rows]
     return Judged(X[kept], scores, [part], finish, weight), kept
+
+
+def _members_left_out(
+    model: FisherCommitteeClassifier,
+    X: np.ndarray,
+    y: np.ndarray,
+    most: int,
+    rng: np.random.RandomState,
+) -> tuple[Judged, np.ndarray]:
+    """Rows of the training data of a committee, each judged by its members without it."""
+    rows, asked = inside(model).committee(X, y)
+    places = _drawn(rows.Y.shape[0], most, rng)
+    logits = np.zeros((len(places), rows.Y.shape[1]))
+    parts = Members(model, rows, asked, places).without_rows(logits)
+    weight = arrays.to_numpy(rows.weights.frequency)[places]
+    kept = rows.kept[places]
+    return Judged(X[kept], logits, parts, _unchanged, weight), kept
