@@ -222,6 +222,17 @@ def test_words_frames_and_html():
     assert "town = missing" in str(explain(model, table[table.town.isna()].iloc[:1]))
 
 
+def test_frames_keep_their_names_and_index():
+    X, y = problem()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"row {i}" for i in range(60)])
+    for model in (KernelFisherClassifier(**NUMBERS), make_pipeline(StandardScaler(), MODELS[0])):
+        found = explain(model.fit(frame, y), frame[:2])
+        assert found.columns == ["a", "b", "c"]
+        assert found.to_frame().index.tolist() == ["row 0", "row 1"]
+        with pytest.raises(ValueError, match="feature names"):
+            explain(model, frame[["b", "a", "c"]])
+
+
 def test_to_shap_turns_all_rows_to_the_second_class(monkeypatch):
     X, y = problem()
     model = KernelFisherClassifier(**NUMBERS).fit(X, y)

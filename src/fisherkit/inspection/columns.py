@@ -121,10 +121,10 @@ class ArrayColumns:
         return np.arange(self.count)
 
     def table(self, X: ArrayLike) -> pd.DataFrame:
-        seen = validate_data(self.whole, X, reset=False) if not self.steps else X
-        if self.steps:
-            seen = validate_data(self.steps[0], X, reset=False)
-        return pd.DataFrame(arrays.to_numpy(seen).astype(np.float64), columns=self.names)
+        first = self.steps[0] if self.steps else self.model
+        seen = arrays.to_numpy(validate_data(first, X, reset=False)).astype(np.float64)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame(seen, columns=self.names, index=index)
 
     def features(self, table: pd.DataFrame) -> np.ndarray:
         values: ArrayLike = table.to_numpy()

@@ -249,7 +249,9 @@ def explain(
     a column of a table has become count as one factor.
 
     What a column adds is what the *model* makes of it, not what it does in the world. Columns that
-    say the same share what they say.
+    say the same share what they say. Every column that becomes known makes rows less alike, so that
+    columns of noise take from a margin what the others, by themselves, would give too much; which
+    columns matter to the error, `column_importance` says.
 
     For the smallest change of one column up to 32 values that training rows have are tried, every
     level of a text, and the boundary between two numbers is narrowed down; whole numbers stay
