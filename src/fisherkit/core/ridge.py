@@ -209,12 +209,7 @@ class RidgePath:
         xi = xp.where(form.lam[:, None] > 0, self.xi, xp.zeros_like(self.xi))
         filtered = xi[:, :, None] / (form.lam[:, None] + grid[None, :])[:, None, :]
         filtered = xp.reshape(filtered, (form.rank, k * p))
-        if form.right is None:
-            coef = form.weights.root[:, None] * (form.U @ filtered)
-        else:
-            coef = form.right @ filtered
-        if form.lift is not None:
-            coef = form.lift(coef)
+        coef = form.to_centres(filtered)
         mean = form.bias.mean(self.Y, form.weights)
         intercept = mean[:, None] - xp.reshape(form.bias_row @ filtered, (k, p))
         return xp.reshape(coef, (coef.shape[0], k, p)), intercept

@@ -3,7 +3,7 @@
 from fisherkit.inference.changed_rows import (
     LeftOutTerm,
     left_out_fit,
-    left_out_fits,
+    left_out_sum,
     score_changes,
 )
 from fisherkit.inference.conformal import BLOCK, Reach

@@ -24,6 +24,7 @@ import numpy as np
 
 from fisherkit.core import (
     Array,
+    Canonical,
     Decomposed,
     Decomposer,
     Design,
@@ -45,21 +46,23 @@ class LeftOutFit:
     """A fit, and what makes of it the models without one row each.
 
     ``residuals`` are those of b rows left out, ``coef`` (m, k) the coefficients of the fit on the
-    ``centres`` (m,), beside the ``intercept`` (k,), and ``reach`` (b, m) those that a unit target
-    of each row gets.
+    ``centres`` (m,), and ``reach`` (b, m) those that a unit target of each row gets.
     """
 
     residuals: Residuals
     centres: np.ndarray
     coef: Array
-    intercept: Array
     reach: Array
 
     @property
     def pull(self) -> Array:
-        """What the target of each row loses when it is left out, (b, k): -d R / v."""
-        weights = self.residuals.weights
-        return -(weights.delta / weights.v)[:, None] * self.residuals.leave_one_out()
+        """`pull_of` the rows."""
+        return pull_of(self.residuals)
+
+
+def pull_of(fit: Residuals) -> Array:
+    """What the target of each row loses when it is left out, (b, k): -d R / v."""
+    return -(fit.weights.delta / fit.weights.v)[:, None] * fit.leave_one_out()
 
 
 def left_out_fit(design: Design, Y: Array, mu: float, rows: np.ndarray) -> LeftOutFit:
@@ -75,37 +78,77 @@ def left_out_fit(design: Design, Y: Array, mu: float, rows: np.ndarray) -> LeftO
             except RankError:
                 pass
             else:
-                return left_out_fits(found, Y, [mu], rows)[0]
+                return _by_form(found, Y, mu, rows)
         exact = _by_cholesky(design, Y, mu, rows)
         if exact is not None:
             return exact
     if design.every_row:
         design = replace(design, basis="full")
     found = Decomposer(design).decompose(design.gram.kernel.gamma, lambda unit: 0.0)
-    return left_out_fits(found, Y, [mu], rows)[0]
+    return _by_form(found, Y, mu, rows)
 
 
-def left_out_fits(
-    found: Decomposed, Y: Array, mus: Sequence[float], rows: np.ndarray
-) -> list[LeftOutFit]:
-    """The fits at several mu from one decomposition."""
-    xp, canonical, k = arrays.namespace(Y), found.canonical, Y.shape[1]
-    place = arrays.indices(rows, Y)
-    everything = RidgePath.of(canonical, xp.concat([Y, _units(rows, Y)], axis=1))
-    coef, intercept = everything.coefficients(mus)
-    path, fits = RidgePath.of(canonical, Y), []
-    for number, mu in enumerate(mus):
-        ridge = path.at(mu)
-        residuals = Residuals(
-            Y=xp.take(Y, place, axis=0),
-            weights=ridge.weights.take(place),
-            B_diag=xp.take(ridge.B_diag, place, axis=0),
-            BY=xp.take(ridge.BY, place, axis=0),
-            scatter=ridge.scatter,
-        )
-        own, reach = coef[:, :k, number], coef[:, k:, number].T
-        fits.append(LeftOutFit(residuals, found.centres, own, intercept[:k, number], reach))
-    return fits
+def _by_form(found: Decomposed, Y: Array, mu: float, rows: np.ndarray) -> LeftOutFit:
+    """From a decomposition."""
+    form = found.canonical
+    ridge = RidgePath.of(form, Y).at(mu)
+    reach = form.to_centres(_unit_coordinates(form, rows) * _filter(form, mu)[:, None])
+    return LeftOutFit(_of_rows(ridge, rows), found.centres, ridge.coef, reach.T)
+
+
+def _of_rows(fit: Residuals, rows: np.ndarray) -> Residuals:
+    """The residuals of some rows."""
+    xp, place = arrays.namespace(fit.Y), arrays.indices(rows, fit.Y)
+    Y, B_diag, BY = (xp.take(part, place, axis=0) for part in (fit.Y, fit.B_diag, fit.BY))
+    return Residuals(Y, fit.weights.take(place), B_diag, BY, fit.scatter)
+
+
+def _unit_coordinates(form: Canonical, rows: np.ndarray) -> Array:
+    """A unit target for each of some rows in canonical coordinates, (r, b)."""
+    place = arrays.indices(rows, form.U)
+    root = arrays.namespace(form.U).take(form.weights.root, place, axis=0)
+    return (arrays.take_rows(form.U, place) * root[:, None]).T
+
+
+def _filter(form: Canonical, mu: float) -> Array:
+    """1 / (lam + mu), (r,), and 0 for directions of length zero, which predict nothing."""
+    xp = arrays.namespace(form.lam)
+    return xp.astype(form.lam > 0, form.lam.dtype) / (form.lam + mu)
+
+
+@dataclass(frozen=True)
+class LeftOutSum:
+    """A weighted sum of fits at several mu, without one row each.
+
+    ``scores`` (b, k) are those of the rows as they are, without the intercepts; ``coef`` (k, b, m)
+    are the coefficients of the models without each row, on the ``centres`` (m,).
+    """
+
+    scores: Array
+    centres: np.ndarray
+    coef: Array
+
+
+def left_out_sum(
+    found: Decomposed, Y: Array, mus: Sequence[float], shares: Sequence[float], rows: np.ndarray
+) -> LeftOutSum:
+    """Sum of ``shares`` times the fits at ``mus``; O(n r b k) in all, not for each mu."""
+    xp, form, k = arrays.namespace(Y), found.canonical, Y.shape[1]
+    path, units = RidgePath.of(form, Y), _unit_coordinates(form, rows)
+    coefs, intercepts = path.coefficients(mus)
+    scores, filters = 0.0, [0.0 * units for _ in range(k)]
+    for number, (mu, share) in enumerate(zip(mus, shares, strict=True)):
+        fit = _of_rows(path.at(mu), rows)
+        scores = scores + share * (fit.Y - fit.leave_one_out() - intercepts[:, number])
+        pull, decay = share * pull_of(fit), _filter(form, mu)
+        for output, total in enumerate(filters):
+            total += decay[:, None] * pull[:, output][None, :]
+    whole = coefs @ arrays.like(np.asarray(shares), Y)  # (m, k)
+    parts = [
+        whole[:, output][None, :] + form.to_centres(units * total).T
+        for output, total in enumerate(filters)
+    ]
+    return LeftOutSum(scores, found.centres, xp.stack(parts, axis=0))
 
 
 def _by_cholesky(design: Design, Y: Array, mu: float, rows: np.ndarray) -> LeftOutFit | None:
@@ -126,7 +169,7 @@ def _by_cholesky(design: Design, Y: Array, mu: float, rows: np.ndarray) -> LeftO
         BY=mu * xp.take(coef, place, axis=0) / some.root[:, None],
         scatter=mu * (Y.T @ coef),
     )
-    return LeftOutFit(residuals, np.arange(Y.shape[0]), coef, solved[1][:k], reach)
+    return LeftOutFit(residuals, np.arange(Y.shape[0]), coef, reach)
 
 
 def _units(rows: np.ndarray, Y: Array) -> Array:
@@ -155,10 +198,15 @@ class LeftOutTerm:
     pull: np.ndarray
 
     @property
+    def by_reach(self) -> bool:
+        """Whether reaches are all that there is."""
+        return not self.term.coef.any()
+
+    @property
     def fewest(self) -> LeftOutTerm:
         """The same with as few reaches as there are outputs, if that is fewer."""
         q, k = len(self.reach), self.term.coef.shape[1]
-        if k > max(q, 1):
+        if k > max(q, 1) or (q == k and self.by_reach):
             return self
         reach = self.term.coef.T[:, None, :] + np.einsum("qam,qak->kam", self.reach, self.pull)
         pull = np.repeat(np.eye(k)[:, None, :], len(self.rows), axis=1)
@@ -224,23 +272,45 @@ def _by_gaps(
     step = max(1, _NUMBERS // max(1, len(players) * len(X)))
     for start in range(0, len(term.centres), step):
         some = slice(start, start + step)
-        gaps = np.stack([term.gap(seen, places, term.centres[some]) for _, places in players])
-        if product:
-            gaps = family.of_gaps(gaps, kernel)
+        gaps = np.empty((len(players), len(X), len(term.centres[some])))
+        for place, (_, features) in enumerate(players):
+            gap = term.gap(seen, features, term.centres[some])
+            gaps[place] = family.of_gaps(gap, kernel) if product else gap
         after = np.full((len(players) + 1, len(rows), gaps.shape[2]), nothing)
         for place in range(len(players) - 1, -1, -1):
             join(gaps[place, rows], after[place + 1], out=after[place])
         before = np.full(after.shape[1:], nothing)
         whole = after[0] if product else family.of_gaps(after[0] + 0.0, kernel)
+        reaches = [reach[:, some] for reach in part.reach]
+        as_it_is = [np.einsum("am,am->a", whole, reach) for reach in reaches]
         for place, (column, _) in enumerate(players):
             others = join(before, after[place + 1])
+            if product and part.by_reach:  # the sums without the column, once for all repeats
+                reaches = [others * reach[:, some] for reach in part.reach]
             for repeat in range(donors.shape[1]):
-                values = join(others, gaps[place][donors[column, repeat, rows]])
+                values = gaps[place][donors[column, repeat, rows]]
+                total = changes[column, repeat]
+                if product and part.by_reach:
+                    _add_sums(part, values, reaches, as_it_is, total)
+                    continue
+                values = join(others, values, out=values)
                 if not product:
                     values = family.of_gaps(values, kernel)
                 values -= whole
-                _add(part, values, some, changes[column, repeat])
+                _add(part, values, some, total)
             join(before, gaps[place, rows], out=before)
+
+
+def _add_sums(
+    part: LeftOutTerm,
+    values: np.ndarray,
+    reaches: Sequence[np.ndarray],
+    as_it_is: Sequence[np.ndarray],
+    total: np.ndarray,
+) -> None:
+    """What sums of values (a, s) times reaches are beside those of the rows as they are."""
+    for reach, pull, before in zip(reaches, part.pull, as_it_is, strict=True):
+        total[part.rows] += (np.einsum("am,am->a", values, reach) - before)[:, None] * pull
 
 
 def _add(part: LeftOutTerm, difference: np.ndarray, some: slice, total: np.ndarray) -> None:

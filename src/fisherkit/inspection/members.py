@@ -32,7 +32,7 @@ from fisherkit.committee import (
 )
 from fisherkit.core import Array, Decomposer, arrays
 from fisherkit.estimators import FisherCommitteeClassifier
-from fisherkit.inference import LeftOutTerm, left_out_fits
+from fisherkit.inference import LeftOutTerm, left_out_sum
 from fisherkit.rows import MemoryRows, Term
 from fisherkit.tuning import Softmax, probabilities
 
@@ -99,22 +99,15 @@ class Members:
             rows = np.searchsorted(self.rows.kept, centres)
             design = replace(design, basis="given", n_components=None, rows=rows)
         found = Decomposer(design).decompose(gamma, price_budget)
-        fits = left_out_fits(found, Y, own["mu"].tolist(), self.places)
         shares = own["weight"] * own["slope"]
-        place = arrays.indices(self.places, Y)
+        left = left_out_sum(found, Y, own["mu"].tolist(), shares.tolist(), self.places)
+        place, b, k = arrays.indices(self.places, Y), len(self.places), Y.shape[1]
         centre = arrays.take_rows(weights.fold_mean(Y), place) - weights.mean(Y)
-        b, k = len(self.places), Y.shape[1]
-        added, coef, pull = np.zeros((b, k)), np.zeros((len(found.centres), k)), []
-        for share, fit in zip(shares.tolist(), fits, strict=True):
-            scores = fit.residuals.Y - fit.residuals.leave_one_out() - fit.intercept - centre
-            added = added + share * arrays.to_numpy(scores)
-            coef = coef + share * arrays.to_numpy(fit.coef)
-            pull.append(share * arrays.to_numpy(fit.pull))
-        X = arrays.to_numpy(family.design.gram.X)
-        term = self._term(family, gamma, np.ones(X.shape[1]), X[found.centres], coef)
-        reach = np.stack([arrays.to_numpy(fit.reach) for fit in fits])
-        everyone = np.arange(len(self.places))
-        return added, LeftOutTerm(term, everyone, reach, np.stack(pull))
+        added = arrays.to_numpy(left.scores - float(shares.sum()) * centre)
+        X = arrays.to_numpy(family.design.gram.X)[left.centres]
+        term = self._term(family, gamma, np.ones(X.shape[1]), X, np.zeros((len(X), k)))
+        each = np.repeat(np.eye(k)[:, None, :], b, axis=1)
+        return added, LeftOutTerm(term, np.arange(b), arrays.to_numpy(left.coef), each)
 
     def _on_folds(
         self, family: KernelFamily, learned: np.ndarray
