@@ -177,6 +177,11 @@ def test_what_a_committee_no_longer_knows_is_refused():
     with pytest.raises(ValueError, match="sample weights, groups"):
         column_importance(model, X, y)
     assert not column_importance(model, X, y, left_out=False).left_out
+    many = np.tile(X, (100, 1)) + np.random.default_rng(0).normal(size=(8000, 2))
+    blocks = FisherCommitteeClassifier(["rbf"], n_widths=2, n_components=5, max_memory="3MB")
+    blocks.fit(many, np.tile(y, 100))
+    with pytest.raises(ValueError, match="in blocks"):
+        column_importance(blocks, many, np.tile(y, 100), left_out=True)
     plain = FisherCommitteeClassifier(n_widths=2).fit(X, y)
     with pytest.raises(ValueError, match="sample weights, groups"):
         column_importance(plain, X, 1 - y)

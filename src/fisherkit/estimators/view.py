@@ -110,6 +110,10 @@ class Inside:
         rows = opening.in_memory(model, X, y, None, IN_MEMORY, class_weight)
         return rows.task(model._spec(rows))
 
+    def goes_in_blocks(self, X: Container) -> bool:
+        """Whether a fit to X reads its rows in blocks."""
+        return self.estimator._plan(X).streamed
+
     def committee(self, X: ArrayLike, y: ArrayLike) -> tuple[MemoryRows, Asked]:
         """The rows of a committee's fit, without sample weights, and what it asked for."""
         model = clone(self.estimator)

@@ -318,6 +318,8 @@ def _unlike(model: BaseEstimator, X: np.ndarray, truth: np.ndarray) -> str | Non
     for part in view.score_terms.parts:
         if not np.allclose(part.see(X[part.places]), part.centres, rtol=1e-9, atol=1e-9):
             return "the rows of X are not those of the fit, in their order."
+    if committee and view.goes_in_blocks(X):
+        return "the fit has read its rows in blocks. Give rows that it has not seen."
     task = view.training
     if task is None:  # what a committee says of left-out rows tells whether the labels are right
         return None
