@@ -174,9 +174,10 @@ def test_the_smallest_change_is_at_the_boundary():
 def test_whole_numbers_stay_whole_and_texts_are_levels():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"kids": rng.integers(0, 8, 150), "town": rng.choice(["a", "b"], 150)})
-    model = TableClassifier("fisher").fit(table, table.kids > 4)
-    (change,) = explain(model, table[table.kids == 2].iloc[:1]).changes
-    assert (change.column, change.value, change.label) == ("kids", 5.0, True)
+    for method in ("fisher", "bayes", "committee"):
+        model = TableClassifier(method).fit(table, table.kids > 4)
+        (change,) = explain(model, table[table.kids == 2].iloc[:1]).changes
+        assert (change.column, change.value, change.label) == ("kids", 5.0, True)
     model = TableClassifier("fisher").fit(table, table.town == "b")
     (change,) = explain(model, table[table.town == "a"].iloc[:1]).changes
     assert (change.column, change.value, change.size) == ("town", "b", 1.0)

@@ -7,6 +7,7 @@ of all of its features.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -197,4 +198,6 @@ def feature_values(terms: Terms, d: int) -> list[np.ndarray]:
 
 def _values(scaled_back: np.ndarray) -> np.ndarray:
     """Different numbers, without the rounding of a scale and its inverse."""
-    return np.unique([float(f"{number:.12g}") for number in scaled_back])
+    largest = float(np.abs(scaled_back).max(initial=0.0))
+    digits = 11 - math.floor(math.log10(largest)) if 0 < largest < math.inf else 0
+    return np.unique(np.round(scaled_back, min(digits, 300)) + 0.0)
