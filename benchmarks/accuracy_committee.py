@@ -10,8 +10,8 @@ and run where there are at most 700 training rows.
 Every (method, set, split) is a row of results/accuracy_committee_splits.csv (part "ours": the
 committee and the PRESS pick) or results/accuracy_peers_splits.csv (part "peers": the committee,
 TableClassifier and peers), written as it finishes; a later run computes only what is missing. The
-summaries are results/accuracy_committee.csv and results/accuracy_peers.csv. Times are processor
-seconds on one thread.
+summaries are results/accuracy_committee.csv, accuracy_peers.csv and accuracy_table.csv. Times are
+processor seconds on one thread.
 """
 
 import argparse
@@ -215,14 +215,17 @@ def summarise_ours() -> list[Row]:
 def summarise_peers() -> list[Row]:
     """The average beside scikit-learn's classifiers: each set, then mean ranks and total times.
 
-    Ranks are taken on the sets where every method ran, and on all sets among those that ran there;
-    then TableClassifier takes the place of the average.
+    Ranks are taken on the sets where every method ran, and on all sets among those that ran there.
     """
+    return compared_with_peers("average")
+
+
+def compared_with_peers(ours: str) -> list[Row]:
     found, rows = results("peers"), []
-    methods = ["average", *(m for m in PEERS if any(key[0] == m for key in found))]
+    methods = [ours, *(m for m in PEERS if any(key[0] == m for key in found))]
     tables: dict[str, tuple[list[str], np.ndarray]] = {}
     for name in SETS:
-        present = [m for m in (*methods, *TABLE) if (m, name) in found]
+        present = [m for m in methods if (m, name) in found]
         table = paired(found, present, name) if len(present) > 1 else None
         if table is None:
             continue
@@ -230,16 +233,25 @@ def summarise_peers() -> list[Row]:
         means = table.mean(axis=0)
         row: Row = {"set": name, "splits": len(table)}
         for j, suffix in enumerate(MEASURES):
-            row |= {f"{m}_{suffix}": "" for m in (*methods, *TABLE)}
+            row |= {f"{m}_{suffix}": "" for m in methods}
             row |= {f"{m}_{suffix}": v for m, v in zip(present, means[:, j], strict=True)}
-        rival = 1 + int(np.argmin(means[1 : sum(m in methods for m in present), 0]))
+        rival = 1 + int(np.argmin(means[1:, 0]))
         gap = table[:, 0, 0] - table[:, rival, 0]
         row |= {"best_peer": present[rival], "difference": gap.mean()}
         row["difference_se"] = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else ""
         rows.append(row)
     everywhere = [m for m in methods if all(m in present for present, _ in tables.values())]
-    with_table = [m if m != "average" else "table" for m in methods]
-    return [*rows, *(ranks(some, tables, rows) for some in (with_table, methods, everywhere))]
+    return [*rows, ranks(methods, tables, rows), ranks(everywhere, tables, rows)]
+
+
+def summarise_table() -> list[Row]:
+    """TableClassifier in the place of the average, and its error on all splits that it has done."""
+    rows, found = compared_with_peers("table"), results("peers")
+    for row in rows:
+        splits = found.get(("table", str(row["set"])), {})
+        row["table_splits"] = len(splits) or ""
+        row["table_error_on_all"] = np.mean([s[0] for s in splits.values()]) if splits else ""
+    return rows
 
 
 def ranks(
@@ -265,8 +277,8 @@ def ranks(
 
 
 SUMMARIES = {
-    "ours": ("accuracy_committee", summarise_ours),
-    "peers": ("accuracy_peers", summarise_peers),
+    "ours": {"accuracy_committee": summarise_ours},
+    "peers": {"accuracy_peers": summarise_peers, "accuracy_table": summarise_table},
 }
 
 
@@ -289,10 +301,10 @@ def main() -> None:
             write_csv(FILES[part], list(kept))
         with threadpool_limits(1):
             run_missing(part, options.sets, options.splits)
-        name, summarise = SUMMARIES[part]
-        rows = summarise()
-        write_csv(name, rows)
-        print_table(rows)
+        for name, summarise in SUMMARIES[part].items():
+            rows = summarise()
+            write_csv(name, rows)
+            print_table(rows)
 
 
 if __name__ == "__main__":

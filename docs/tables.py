@@ -49,9 +49,7 @@ def peers_ranks() -> str:
 
 def peers_sets() -> str:
     table = []
-    for row in read("benchmarks/results/accuracy_peers.csv"):
-        if row["set"].startswith("mean rank"):
-            continue
+    for row in read("benchmarks/results/accuracy_peers.csv")[:-2]:
         cells = [
             f"{float(row[f'{method}_error']):.1f} / {float(row[f'{method}_log_loss']):.3f}"
             if row[f"{method}_error"]

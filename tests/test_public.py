@@ -48,7 +48,7 @@ def public_modules() -> set[str]:
 # Packages that name what they offer to others of fisherkit, and promise nothing to users.
 INTERNAL = {
     *("core", "tuning", "rows", "sparse", "bayes", "committee", "inference", "columns"),
-    *("estimators", "inspection", "models", "cli", "reproduction"),
+    *("estimators", "models", "cli", "reproduction"),
 }
 PUBLIC = [(module, name) for module in sorted(listed()) for name in sorted(listed()[module])]
 each_public_name = pytest.mark.parametrize(("module", "name"), PUBLIC, ids=lambda text: text)

@@ -42,3 +42,4 @@ Json: TypeAlias = "bool | float | str | Sequence[Json] | Mapping[str, Json] | No
 KernelName: TypeAlias = "str | Callable[..., float]"
 MemoryLimit: TypeAlias = "float | str | None"
 Seed: TypeAlias = "int | np.random.RandomState | None"
+Table: TypeAlias = "Frame | ArrayLike"

@@ -27,7 +27,7 @@ ROWS = [
     *("data", "target", "method", "kernel", "gamma", "mu", "rank", "settings compared", "status"),
     *("leave-one-out error", "held-out error", "held-out log-loss", "largest class alone", "time"),
 ]
-COMMANDS = ["fit", "predict", "report", "inspect", "audit", "export"]
+COMMANDS = ["fit", "predict", "explain", "report", "inspect", "audit", "export"]
 
 
 @pytest.fixture(scope="module")
@@ -311,6 +311,31 @@ def test_audit_lists_doubtful_lines(folder, tmp_path):
     assert first["line"] == 6 and first["suggested"] == "setosa"
     assert len(pd.read_csv(tmp_path / "all.csv")) == 75
     assert done(*arguments, "--rows", "3").stdout.count("\n") == 4
+
+
+def test_explain_says_why(folder, model):
+    new = pd.read_csv(folder / "new.csv")
+    fitted = files.load(model).model
+    result = done("explain", model, folder / "new.csv", "--row", "40")
+    assert result.stdout.startswith(f"line 40: The answer is {fitted.predict(new.iloc[[38]])[0]} ")
+    assert "The answer would be" in result.stdout and "training rows" not in result.stdout
+    result = done("explain", model, folder / "new.csv")
+    assert result.stdout.count("line ") == 10 and "and 65 more rows" in result.stdout
+    done("explain", model, folder / "new.csv", "-o", folder / "why.csv", "-q")
+    out = pd.read_csv(folder / "why.csv", index_col="line")
+    assert out["answer"].tolist() == fitted.predict(new).tolist()
+    columns = ["sepal length", "sepal width", "petal length", "petal"]
+    assert list(out.columns) == ["answer", "second", "margin", "base", *columns, "would be"]
+    np.testing.assert_allclose(out["base"] + out[columns].sum(axis=1), out["margin"], atol=1e-8)
+    done("explain", model, folder / "new.csv", "--row", "3", "-o", folder / "why.html", "-q")
+    page = (folder / "why.html").read_text(encoding="utf-8")
+    assert page.count("<h2>line 3</h2>") == 1 == page.count("<h2>") and page.count("<tr>") == 5
+    assert "no row that begins in line 400" in refused(
+        3, "explain", model, folder / "new.csv", "--row", "400"
+    )
+    assert ".csv or .html" in refused(
+        2, "explain", model, folder / "new.csv", "-o", folder / "why.txt"
+    )
 
 
 def test_export_writes_a_graph(folder, model):

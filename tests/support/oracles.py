@@ -14,6 +14,9 @@ with pen = coef' K_mm coef ("rkhs") or sum_j coef_j^2 / centre_weight_j ("coeffi
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import factorial
+
 import mpmath
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
@@ -589,6 +592,33 @@ def leave_one_out_extended(K, y, mu, *, penalty="rkhs", bias="free", digits=60):
 
 # The Bayesian Fisher discriminant. Class centres are a regular simplex of side 2, the precision
 # beta has the prior Gamma(1/2, 1/2) up to its constant, K is the covariance in absolute units.
+
+
+def shapley(value, n):
+    """Shapley values of a game of n players by all coalitions, whose worth is value(set)."""
+    coalitions = [frozenset(c) for r in range(n + 1) for c in combinations(range(n), r)]
+    worth = {c: value(c) for c in coalitions}
+    phi = np.zeros(n)
+    for c in coalitions:
+        for player in set(range(n)) - c:
+            share = factorial(len(c)) * factorial(n - len(c) - 1) / factorial(n)
+            phi[player] += share * (worth[c | {player}] - worth[c])
+    return phi
+
+
+def partly_known(x, z, known, kernel, gamma=1.0, coef0=1.0, degree=3):
+    """k(x, z) where only some columns of x are known: nothing is added up for the others."""
+    d = np.array([x[c] - z[c] for c in known])
+    if kernel == "rbf":
+        return np.exp(-gamma * np.sum(d**2))
+    if kernel == "laplacian":
+        return np.exp(-gamma * np.sum(np.abs(d)))
+    if kernel == "exponential":
+        return np.exp(-gamma * np.sqrt(np.sum(d**2)))
+    if kernel == "additive":
+        return np.prod([(1 + coef0 * np.exp(-gamma * abs(v))) / (1 + coef0) for v in d])
+    product = sum(x[c] * z[c] for c in known)
+    return product if kernel == "linear" else (gamma * product + coef0) ** degree
 
 
 def simplex_contrasts(c):

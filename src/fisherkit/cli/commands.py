@@ -243,6 +243,56 @@ def predict(
                 typer.echo(printable(remark), err=True)
 
 
+@app.command(epilog="Example: `fisherkit explain outcome.fisherkit new.csv --row 7`")
+def explain(
+    model: ModelPath,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows with the same columns.")],
+    row: Annotated[
+        int | None,
+        typer.Option(metavar="LINE", min=1, help="The row that begins in this line of the file."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="All rows, as CSV or HTML; default: print ten."
+        ),
+    ] = None,
+    raw: Raw = False,
+    encoding: Encoding = "utf-8",
+    quiet: Quiet = False,
+) -> None:
+    """Say why every row is answered so: what each column adds, and which change would turn it.
+
+    The margin is the logarithm of how many times likelier the answer is than the second. Columns
+    add to it, or take from it, beyond where it is if nothing is known of the row.
+    """
+    with _failing():
+        _check_outputs((model, data), output)
+        from fisherkit.cli import console
+        from fisherkit.models import files
+        from fisherkit.tables import sheets
+        from fisherkit.training import explanations, saved
+
+        if output is not None and output.suffix.lower() not in (".csv", ".html"):
+            raise typer.BadParameter(f"{output}: -o writes .csv or .html.")
+        with _warnings_as_notes():
+            file = files.load(model)
+        rows = saved.open_rows(file, data, encoding)
+        if output is None:
+            for line in explanations.printed(file, rows, row):
+                typer.echo(printable(line, lines=True))
+            return
+        found = explanations.explanations(file, rows, row)
+        with console.following("explaining", quiet=quiet), written_text(output) as out:
+            if output.suffix.lower() == ".csv":
+                tables = map(explanations.sheet, found)
+                _write_parts(tables if raw else map(sheets.guarded, tables), out)
+            else:
+                out.writelines(explanations.page(found, f"{data.name}: why these answers"))
+        if not quiet:
+            typer.echo(f"written: {output}", err=True)
+
+
 def _write_parts(tables: Iterable[pd.DataFrame], file: TextIO) -> None:
     for number, table in enumerate(tables):
         table.to_csv(file, header=number == 0, lineterminator="\n")

@@ -48,6 +48,12 @@ class Levels:
         return len(self.known) + bool(self.rare)
 
     @property
+    def levels(self) -> list[str | None]:
+        """Values with different indicators: known levels, a rare one, and a missing value."""
+        levels = [*self.known, *self.rare[:1]]
+        return [None if level == MISSING_LEVEL else level for level in levels]
+
+    @property
     def feature_names(self) -> list[str]:
         names = [*self.known, *["other"] * bool(self.rare)]
         return [f"{self.name}: {level}" for level in names]

@@ -133,7 +133,7 @@ def _priced(
     rows: MemoryRows, asked: Asked, parts: Parts, groups: np.ndarray | None
 ) -> tuple[Pricing, list[tuple[int, np.ndarray]]]:
     """All members on rows in memory; the families that have learned, with what."""
-    families, labels = _families(rows, asked), rows.labels
+    families, labels = families_of(rows, asked), rows.labels
     assert labels is not None
     learning = [i for i, learns in enumerate(asked.learns) if learns]
     if learning and not families[0].design.every_row:
@@ -250,7 +250,7 @@ def _pricing(asked: Asked, parts: Parts, labels: Labels, limit: float = math.inf
     )
 
 
-def _families(rows: MemoryRows, asked: Asked) -> list[KernelFamily]:
+def families_of(rows: MemoryRows, asked: Asked) -> list[KernelFamily]:
     """The kernels and their widths on rows in memory."""
     basis, X = asked.basis, rows.X
     widths = asked.widths(*feature_moments(X, rows.weights.frequency))

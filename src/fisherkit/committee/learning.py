@@ -31,7 +31,7 @@ from fisherkit.core import (
     Weights,
     arrays,
     coefficients_at,
-    left_out_of,
+    left_out_and_fit,
     race,
 )
 from fisherkit.tuning import log
@@ -128,8 +128,8 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class _Fold:
-    """Rows that learn, the others, and the kernel that was learned."""
+class LearnedFold:
+    """Rows that learn, the others at their ``places``, and the scale that was learned, (p,)."""
 
     rows: Rows
     others: Array
@@ -169,18 +169,15 @@ def learn(
     rows, kernel = Rows(gram.X, Y, weights), replace(gram.kernel, gamma=start.gamma)
     everything = np.arange(gram.n)
     try:
-        some = []
-        for places in folds:
-            inside = rows.take(np.setdiff1d(everything, places))
-            others = arrays.take_rows(rows.X, arrays.indices(places, rows.X))
-            some.append(_Fold(inside, others, places, inside.relevance(kernel, start.mu)))
+        some = learned_folds(rows, kernel, start.mu, folds)
         handicap = 0.0
         if alone:
             plain = _joined(some, [fold.scores(kernel, [start.mu], 1.0) for fold in some])
-            left_out = left_out_of(gram.with_gamma(start.gamma).full(), Y, weights, FREE, start.mu)
-            if left_out is None:
+            K = gram.with_gamma(start.gamma).full()
+            found = left_out_and_fit(K, Y, weights, FREE, start.mu)
+            if found is None:
                 raise NotSolvedError
-            centred = (Y - weights.fold_mean(Y) - left_out)[:, :, None]
+            centred = (Y - weights.fold_mean(Y) - found[0])[:, :, None]
             handicap = pricing.loss(plain) - pricing.loss(centred)
         scale = rows.relevance(kernel, start.mu)
         log.info("%s learns: folds cost %.3g of log-loss", family.name, handicap)
@@ -209,7 +206,19 @@ def learn(
     return scale
 
 
-def _joined(folds: Sequence[_Fold], scores: Sequence[Array]) -> Array:
+def learned_folds(
+    rows: Rows, kernel: Kernel, mu: float, folds: Sequence[np.ndarray]
+) -> list[LearnedFold]:
+    """What the rows without each fold learn at a width and mu."""
+    found = []
+    for places in folds:
+        inside = rows.take(np.setdiff1d(np.arange(rows.X.shape[0]), places))
+        others = arrays.take_rows(rows.X, arrays.indices(places, rows.X))
+        found.append(LearnedFold(inside, others, places, inside.relevance(kernel, mu)))
+    return found
+
+
+def _joined(folds: Sequence[LearnedFold], scores: Sequence[Array]) -> Array:
     """Scores of all rows, from those of the folds."""
     order = np.argsort(np.concatenate([fold.places for fold in folds]), kind="stable")
     both = arrays.namespace(scores[0]).concat(list(scores), axis=0)

@@ -78,6 +78,11 @@ def price(
     del held
 
 
+def price_budget(unit: float) -> float:
+    """The trace that a low-rank form of members may leave out, from tr(G)/n."""
+    return _LEFT_OUT * float(GRID[0]) * unit
+
+
 def _price(
     pricing: Pricing,
     decomposer: Decomposer,
@@ -89,7 +94,7 @@ def _price(
 ) -> Decomposed | None:
     """Price the members at one width; returns the decomposition if it is small."""
     try:
-        decomposed = decomposer.decompose(gamma, lambda unit: _LEFT_OUT * float(GRID[0]) * unit)
+        decomposed = decomposer.decompose(gamma, price_budget)
     except RankError:
         _price_by_factors(pricing, gamma, Y, count, family)
         return None

@@ -72,7 +72,6 @@ from fisherkit.core.ridge import (
     coefficients_at,
     left_out,
     left_out_and_fit,
-    left_out_of,
     solve,
     solve_left_out,
     solve_refined,

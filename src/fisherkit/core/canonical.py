@@ -251,6 +251,14 @@ class Canonical:
         """c = mu/(lam + mu), (r,)."""
         return mu / (self.lam + mu)
 
+    def to_centres(self, coordinates: Array) -> Array:
+        """Coefficients of the centres (m, p) of weights in canonical coordinates (r, p)."""
+        if self.right is None:
+            coef = self.weights.root[:, None] * (self.U @ coordinates)
+        else:
+            coef = self.right @ coordinates
+        return coef if self.lift is None else self.lift(coef)
+
     def project(self, Y: Array) -> tuple[Array, Array | None]:
         """Whitened targets in canonical coordinates, and what lies outside of U (or ``None``)."""
         xp = arrays.namespace(Y)

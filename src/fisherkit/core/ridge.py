@@ -209,12 +209,7 @@ class RidgePath:
         xi = xp.where(form.lam[:, None] > 0, self.xi, xp.zeros_like(self.xi))
         filtered = xi[:, :, None] / (form.lam[:, None] + grid[None, :])[:, None, :]
         filtered = xp.reshape(filtered, (form.rank, k * p))
-        if form.right is None:
-            coef = form.weights.root[:, None] * (form.U @ filtered)
-        else:
-            coef = form.right @ filtered
-        if form.lift is not None:
-            coef = form.lift(coef)
+        coef = form.to_centres(filtered)
         mean = form.bias.mean(self.Y, form.weights)
         intercept = mean[:, None] - xp.reshape(form.bias_row @ filtered, (k, p))
         return xp.reshape(coef, (coef.shape[0], k, p)), intercept
@@ -459,19 +454,11 @@ def solve_refined(
     return ridge, unit
 
 
-def left_out_of(K: Array, Y: Array, weights: Weights, bias: Bias, mu: float) -> Array | None:
-    """Leave-one-out residuals (n, k) alone, in two thirds of the time of `solve` (rkhs)."""
-    found = left_out_and_fit(K, Y, weights, bias, mu)
-    return None if found is None else found[0]
-
-
 def left_out_and_fit(
     K: Array, Y: Array, weights: Weights, bias: Bias, mu: float
 ) -> tuple[Array, Array, Array] | None:
-    """Leave-one-out residuals (n, k), coefficients (n, k) and intercept (k,); consumes K.
-
-    ``None`` without a factor.
-    """
+    """Leave-one-out residuals (n, k), coefficients (n, k) and intercept (k,), or ``None`` without a
+    factor, in two thirds of the time of `solve` (rkhs); consumes K."""
     (G, _), s = whiten(K, weights), weights.root[:, None]
     found = bias.leverages(G, weights.root, mu, s * Y)
     if found is None:

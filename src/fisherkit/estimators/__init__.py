@@ -1,6 +1,6 @@
 """What users construct: validation, fit, decisions; no linear algebra here."""
 
-from fisherkit.estimators.base import all_or_nothing
+from fisherkit.estimators.base import KernelModel, all_or_nothing
 from fisherkit.estimators.bayes import BayesianFisherClassifier
 from fisherkit.estimators.committee import FisherCommitteeClassifier
 from fisherkit.estimators.decisions import DecisionMixin, DiscriminantMixin

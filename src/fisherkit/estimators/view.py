@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from fisherkit.committee import Asked
 from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
-from fisherkit.estimators import opening
+from fisherkit.estimators import opening, terms
 from fisherkit.interfaces import Container
-from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, Plan, Task
+from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, MemoryRows, Plan, Task, Terms
 from fisherkit.tuning import Decision
 
 
@@ -31,6 +32,38 @@ class Inside:
     def blend(self) -> Blend:
         """What predicts the scores of a committee."""
         return self.estimator._expansion
+
+    @property
+    def terms(self) -> Terms:
+        """Its logits, or the predictions of a regression, as a sum of kernel terms."""
+        model = self.estimator
+        if self.noise_model:
+            raise ValueError(
+                f"The decisions of this {type(model).__name__} are log-odds of a noise model, no "
+                "sum over training rows. Use probability='loo'."
+            )
+        raw = self.score_terms
+        slope = self.slope if hasattr(model, "calibration_") else 1.0
+        decision = getattr(model, "_decision", None)
+        if decision is None:
+            return raw.mapped(None, 0.0, slope)
+        matrix = None if decision.matrix is None else arrays.to_numpy(decision.matrix)
+        return raw.mapped(matrix, arrays.to_numpy(decision.offset), slope)
+
+    @property
+    def score_terms(self) -> Terms:
+        """What predicts, before any decision, as a sum of kernel terms."""
+        return terms.of_expansion(self.estimator._expansion, self._places)
+
+    @property
+    def _places(self) -> Any:
+        """Rows of the training data that are the centres; -1 for inducing points."""
+        if hasattr(self.estimator, "basis_indices_"):
+            return self.estimator.basis_indices_
+        kept, merged = self.rows
+        first = np.unique(merged, return_index=True)[1]
+        m = self.expansion.coef.shape[0]
+        return kept[first] if len(first) == m else np.full(m, -1)
 
     @property
     def decision(self) -> Decision:
@@ -76,6 +109,16 @@ class Inside:
         class_weight = getattr(model, "class_weight", None)
         rows = opening.in_memory(model, X, y, None, IN_MEMORY, class_weight)
         return rows.task(model._spec(rows))
+
+    def goes_in_blocks(self, X: Container) -> bool:
+        """Whether a fit to X reads its rows in blocks."""
+        return self.estimator._plan(X).streamed
+
+    def committee(self, X: ArrayLike, y: ArrayLike) -> tuple[MemoryRows, Asked]:
+        """The rows of a committee's fit, without sample weights, and what it asked for."""
+        model = clone(self.estimator)
+        rows = opening.in_memory(model, X, y, None, IN_MEMORY, model.class_weight)
+        return rows, model._asked()
 
     def blocks(self, X: Container, y: ArrayLike) -> tuple[LocalRows, Rule]:
         """The rows of a fit in blocks, without sample weights, and its rule."""

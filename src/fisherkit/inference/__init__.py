@@ -1,5 +1,12 @@
 """Exact leave-one-out at work: relabelling, influence, conformal prediction."""
 
+from fisherkit.inference.changed_rows import (
+    LeftOutTerm,
+    left_out_fit,
+    left_out_sum,
+    score_changes,
+)
 from fisherkit.inference.conformal import BLOCK, Reach
 from fisherkit.inference.influence import influences, leverages
 from fisherkit.inference.relabel import Relabelled
+from fisherkit.inference.shapley import Shares, base_values, shapley_values

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -34,6 +34,7 @@ from fisherkit.columns import (
 )
 from fisherkit.core import Array
 from fisherkit.estimators import all_or_nothing
+from fisherkit.interfaces import Table
 
 SOURCE = "X"
 
@@ -41,7 +42,7 @@ SOURCE = "X"
 class TableModel(BaseEstimator):
     """What classifier and regressor share: columns, features, the estimator behind them."""
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
@@ -60,7 +61,7 @@ class TableModel(BaseEstimator):
             said["keep"] = tuple(getattr(self, "_names", ()))
         return ColumnOptions(SOURCE, None, said["drop"], said["keep"], said["text"], command=False)
 
-    def _read(self, X: Any) -> pd.DataFrame:
+    def _read(self, X: Table) -> pd.DataFrame:
         """The table of a fit, and what scikit-learn wants to know of it."""
         table = frame_of(X, self._options().text)
         for number, least, what in (
@@ -114,8 +115,26 @@ class TableModel(BaseEstimator):
         index = pd.Index(self._names, name="column")
         return pd.DataFrame(rows, index=index, columns=["kind", "missing", "note"])
 
-    def prepare(self, X: Any) -> np.ndarray:
+    def prepare(self, X: Table) -> np.ndarray:
         """What the estimator behind the table sees of rows X: their features (n, d)."""
+        return self.transformed(self.used(X))
+
+    def transformed(self, table: pd.DataFrame) -> np.ndarray:
+        """The features (n, d) of rows with the columns that the fit uses."""
+        return self.features_.transform(table)[:, self._features_seen]
+
+    @property
+    def sources(self) -> np.ndarray:
+        """Which of these columns each feature comes from; (d,)."""
+        return self.features_.sources[self._features_seen]
+
+    @property
+    def _features_seen(self) -> slice | np.ndarray:
+        """The features that the estimator behind the table is given."""
+        return slice(None)
+
+    def used(self, X: Table) -> pd.DataFrame:
+        """The columns of rows X that the fit uses, checked."""
         check_is_fitted(self)
         text = tuple(column.name for column in self._columns if column.kind == "text")
         named = _get_feature_names(X) is not None and hasattr(self, "feature_names_in_")
@@ -126,11 +145,11 @@ class TableModel(BaseEstimator):
             table = table.set_axis(self._names, axis=1)
         table = match(table, self._columns, SOURCE)
         refuse_infinite(table.drop(columns=list(text)), SOURCE)
-        return self.features_.transform(table)
+        return table
 
     def fit(
         self,
-        X: Any,
+        X: Table,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,

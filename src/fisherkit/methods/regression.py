@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
 from fisherkit.core import Array
-from fisherkit.interfaces import MemoryLimit, Seed
+from fisherkit.interfaces import MemoryLimit, Seed, Table
 from fisherkit.methods.base import TableModel
 from fisherkit.methods.plans import Asked, Centres, Plan, view_pairs
 from fisherkit.methods.registry import REGRESSION, RIDGE
@@ -141,17 +141,17 @@ class TableRegressor(RegressorMixin, TableModel):
         )
         return self
 
-    def prepare(self, X: Any) -> np.ndarray:
-        """What the estimator behind the table sees of rows X: features of its view (n, d)."""
-        return super().prepare(X)[:, self._columns_seen]
+    @property
+    def _features_seen(self) -> np.ndarray:
+        return self._columns_seen
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Table) -> np.ndarray:
         """Predicted number of each row; (n,), or (n, n_outputs)."""
         features = self.prepare(X)
         return self.estimator_.predict(features)
 
     def predict_interval(
-        self, X: Any, confidence: float = 0.9, **options: Any
+        self, X: Table, confidence: float = 0.9, **options: bool | float | str
     ) -> tuple[np.ndarray, np.ndarray]:
         """Intervals that contain the targets of new rows with the confidence asked for.
 

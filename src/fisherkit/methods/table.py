@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fisherkit.columns import match
 from fisherkit.core import Array
-from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed
+from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed, Table
 from fisherkit.methods.base import SOURCE, TableModel
 from fisherkit.methods.plans import Asked, Centres, Kernels, Plan
 from fisherkit.methods.registry import method_named
 from fisherkit.stored import stored
 
 
-def _has(name: str) -> Any:
+def _has(name: str) -> Callable[[object], bool]:
     """Whether the estimator behind the table has the method; for `available_if`."""
     return lambda self: not hasattr(self, "estimator_") or hasattr(self.estimator_, name)
 
@@ -187,7 +187,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.classes_ = self.estimator_.classes_
         return self
 
-    def behind(self, X: Any) -> tuple[BaseEstimator, np.ndarray]:
+    def behind(self, X: Table) -> tuple[BaseEstimator, np.ndarray]:
         """The classifier behind the table, not fitted, and the features of rows X for it.
 
         For what has closed forms for that classifier, such as `fisherkit.audit`.
@@ -239,24 +239,26 @@ class TableClassifier(ClassifierMixin, TableModel):
         series = pd.Series(total / total.max(), index=self.features_.columns, name="relevance")
         return series.reindex(pd.Index(self._names, name="column"), fill_value=0.0)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Table) -> np.ndarray:
         """Predicted label of each row; (n,)."""
         features = self.prepare(X)
         return self.estimator_.predict(features)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Table) -> np.ndarray:
         """Probability of each class, calibrated on held-out decisions; (n, n_classes)."""
         features = self.prepare(X)
         return self.estimator_.predict_proba(features)
 
     @available_if(_has("decision_function"))
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Table) -> np.ndarray:
         """Decision for each row: positive for ``classes_[1]``, or one score per class."""
         features = self.prepare(X)
         return self.estimator_.decision_function(features)
 
     @available_if(_has("predict_set"))
-    def predict_set(self, X: Any, confidence: float = 0.9, **options: Any) -> Any:
+    def predict_set(
+        self, X: Table, confidence: float = 0.9, **options: bool | float | str
+    ) -> np.ndarray:
         """Sets of labels that contain those of new rows with the confidence asked for.
 
         As of `KernelFisherClassifier.predict_set`, whose options it takes; (n, n_classes) of bool.

@@ -5,6 +5,7 @@ A display that has been drawn has its matplotlib axes in ``ax_`` and its figure 
 
 from fisherkit.plots.displays import (
     CommitteeDisplay,
+    ImportanceDisplay,
     ProjectionDisplay,
     RegularizationPathDisplay,
     RelevanceDisplay,
@@ -15,6 +16,7 @@ from fisherkit.plots.loo import AuditDisplay, LearningCurveDisplay, PermutationD
 __all__ = [
     "AuditDisplay",
     "CommitteeDisplay",
+    "ImportanceDisplay",
     "LearningCurveDisplay",
     "PermutationDisplay",
     "ProjectionDisplay",

@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from fisherkit.core import arrays
-from fisherkit.inspection import size_curve, width_curves
+from fisherkit.inspection import (
+    ColumnImportance,
+    column_importance,
+    size_curve,
+    width_curves,
+)
+from fisherkit.interfaces import Seed
 from fisherkit.plots.base import Ax, Display, fitted
 from fisherkit.tuning import Selection
 
@@ -242,6 +248,68 @@ class RelevanceDisplay(Display):
             note = f"{hidden} less relevant\nfeatures not shown"
             ax.text(0.98, 0.02, note, ha="right", va="bottom", transform=ax.transAxes, fontsize=9)
         ax.set_xlabel("relevance: (standard deviation / length scale)$^2$")
+        ax.grid(axis="x", alpha=0.3)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class ImportanceDisplay(Display):
+    """How much the error rises when a column is permuted, the most important column on top.
+
+    Bars have whiskers of two standard errors over the rows.
+
+    Parameters
+    ----------
+    importance : ColumnImportance
+
+    Examples
+    --------
+    >>> from fisherkit import KernelFisherClassifier
+    >>> from fisherkit.datasets import make_relevance
+    >>> from fisherkit.plots import ImportanceDisplay
+    >>> X, y = make_relevance(100, n_irrelevant=5, random_state=0)
+    >>> model = KernelFisherClassifier().fit(X, y)
+    >>> display = ImportanceDisplay.from_estimator(model, X, y)
+    >>> display.ax_.get_yticklabels()[-1].get_text()
+    'x0'
+    """
+
+    importance: ColumnImportance
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        n_repeats: int = 5,
+        random_state: Seed = 0,
+        max_columns: int = 20,
+        ax: Ax = None,
+    ) -> ImportanceDisplay:
+        """Find the importance as `column_importance` does, and draw it."""
+        found = column_importance(estimator, X, y, n_repeats=n_repeats, random_state=random_state)
+        return cls(found).plot(max_columns=max_columns, ax=ax)
+
+    def plot(self, *, max_columns: int = 20, ax: Ax = None) -> ImportanceDisplay:
+        """Draw the ``max_columns`` most important columns on ``ax``, or on a new figure."""
+        found = self.importance
+        order = np.argsort(-found.rise, kind="stable")[:max_columns][::-1]
+        ax = self._axes(ax, height=1.2 + 0.26 * len(order))
+        rows = np.arange(len(order))
+        ax.barh(rows, found.rise[order], color="tab:blue", alpha=0.45, height=0.7)
+        ax.errorbar(
+            found.rise[order], rows, xerr=2 * found.standard_error[order], fmt=".", color="tab:blue"
+        )
+        ax.axvline(0, color="0.4", lw=0.8)
+        ax.set_yticks(rows, [found.columns[j] for j in order])
+        ax.set_ylim(-0.6, len(order) - 0.4)
+        if hidden := len(found.rise) - len(order):
+            note = f"{hidden} less important\ncolumns not shown"
+            ax.text(0.98, 0.02, note, ha="right", va="bottom", transform=ax.transAxes, fontsize=9)
+        of = "left-out rows" if found.left_out else "rows"
+        ax.set_xlabel(f"rise of the {found.measure} of {of} (now {found.base:.3g})")
         ax.grid(axis="x", alpha=0.3)
         return self
 

@@ -50,3 +50,4 @@ from fisherkit.rows.sources import (
     require_number_columns,
 )
 from fisherkit.rows.sums import Block, Numbers
+from fisherkit.rows.terms import Term, Terms

@@ -17,6 +17,7 @@ from fisherkit.tuning.decision import (
     decide_rows,
     fit_decisions,
     left_out_scores,
+    logits_without,
 )
 from fisherkit.tuning.likelihood import (
     DAMPING,
@@ -96,6 +97,7 @@ __all__ = [
     "left_out_scores",
     "log",
     "log_normaliser",
+    "logits_without",
     "loo_decisions",
     "maximise",
     "meaningful",

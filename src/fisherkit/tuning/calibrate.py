@@ -75,18 +75,24 @@ _NO_SLOPE = Slope(1.0, Status.NOTHING_TO_FIT)
 
 
 def loo_decisions(
-    ridge: Residuals, rule: Rule, indicator: Array, counts: Array | None = None
+    ridge: Residuals,
+    rule: Rule,
+    indicator: Array,
+    counts: Array | None = None,
+    scores: Array | None = None,
 ) -> Array:
     """Decisions for each row by the model that left it out, rule included; (n, k).
 
-    Rows that are part of a larger set come with its (weighted) class ``counts``.
+    Rows that are part of a larger set come with its (weighted) class ``counts``. ``scores`` (n, k)
+    are what these models say, if that is not of the rows as they are.
     """
     xp = arrays.namespace(indicator)
     loo = ridge.leave_one_out()
     if counts is None:
         counts = xp.sum(ridge.weights.v[:, None] * indicator, axis=0)
     left = _counts_left(ridge.weights, indicator, counts)
-    scores = ridge.Y - loo
+    if scores is None:
+        scores = ridge.Y - loo
     if rule.kind != "lda":
         return rule.decide(scores, left, None)
     decisions = [  # in blocks: each row has a scatter of its own

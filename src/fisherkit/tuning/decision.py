@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from fisherkit.core import Array, Residuals, Rule, Weights, arrays, coding
+from fisherkit.core import Array, Residuals, Rule, Weights, arrays, coding, membership
 from fisherkit.stored import stored
-from fisherkit.tuning.calibrate import Slope, Status, left_out_slope
+from fisherkit.tuning.calibrate import Slope, Status, left_out_slope, loo_decisions
 from fisherkit.tuning.likelihood import (
     Likelihood,
     LocalParts,
@@ -130,6 +130,19 @@ def fit_decisions(
     rows = Likelihood.of(indicator, weights, balanced=balanced)
     scores = meaningful(decisions - xp.mean(decisions, axis=1, keepdims=True))
     return fit_softmax(LocalParts([rows]), [scores], rows.prior)
+
+
+def logits_without(
+    fit: Residuals, scores: Array, rule: Rule, classes: Weights, slope: Slope
+) -> Array:
+    """Logits (n, k) of scores (n, k) that the models without one row each give.
+
+    The arguments are those of `decide_rows`, and the slope that it found.
+    """
+    if isinstance(slope, Softmax):
+        mean = fit.weights.fold_mean_within(fit.Y, classes.v, classes.mass)
+        return slope(meaningful(centred(scores, mean)))
+    return slope.value * loo_decisions(fit, rule, membership(fit.Y), classes.v, scores)
 
 
 def left_out_scores(fit: Residuals, pieces: Sequence[Array]) -> Array:

@@ -33,7 +33,7 @@ from fisherkit.core import (
     Weights,
     arrays,
     fingerprints,
-    left_out_of,
+    left_out_and_fit,
     race,
     reference_width,
     relative_floor,
@@ -186,7 +186,8 @@ class Level:
             solved = solve(K, Y, weights, bias=design.bias, penalty=design.penalty, mu=mu)
             left_out = None if solved is None else solved[0].leave_one_out()
         else:
-            solved, left_out = None, left_out_of(K, Y, weights, design.bias, mu)
+            found = left_out_and_fit(K, Y, weights, design.bias, mu)
+            solved, left_out = None, None if found is None else found[0]
         faint = single and not criterion.loss.by_row
         if left_out is None or (faint and _spread(Y - left_out) < _FAINT * _spread(Y)):
             return None

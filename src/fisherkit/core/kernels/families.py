@@ -76,11 +76,15 @@ class Family:
         Whether theory guarantees a positive semi-definite Gram matrix.
     step : float
         Factor in gamma for half an octave of the length that the kernel measures.
+    by_column : {"product", "sum", "other", ""}
+        How values follow from gaps, numbers of one column each (`gap`) that are added up: as
+        exp(-sum), as the sum itself, otherwise (`of_gaps`); or that there are no such numbers.
     """
 
     parameters: tuple[str, ...] = ()
     positive: ClassVar[bool] = False
     step: ClassVar[float] = 2.0
+    by_column: ClassVar[str] = ""
 
     def block(self, X: Array, Y: Array, kernel: Kernel) -> Array:
         """Values between rows of X (n, d) and rows of Y (m, d); a fresh (n, m) array."""
@@ -96,6 +100,14 @@ class Family:
         above, below = (replace(kernel, gamma=kernel.gamma * e) for e in (_AHEAD, 1 / _AHEAD))
         difference = self.block(X, Y, above) - self.block(X, Y, below)
         return difference / (2 * math.log(_AHEAD))
+
+    def gap(self, x: Array, y: Array, kernel: Kernel) -> Array:
+        """What one column, x (n,) and y (m,), adds to the sum behind the values; (n, m)."""
+        raise NotImplementedError
+
+    def of_gaps(self, total: Array, kernel: Kernel) -> Array:
+        """The values whose gaps add up to these."""
+        return total if self.by_column == "sum" else arrays.exp_in_place(-total)
 
     def known_positive(self, kernel: Kernel) -> bool:
         """``positive``, where the parameters do not matter."""
@@ -160,6 +172,13 @@ class Rbf(Stationary):
     """exp(-gamma |x - y|^2); gamma may be one number for each feature."""
 
     positive = True
+    by_column = "product"
+
+    def gap(self, x: Array, y: Array, kernel: Kernel) -> Array:
+        difference = x[:, None] - y[None, :]
+        difference *= difference
+        difference *= kernel.gamma
+        return difference
 
     def distances(self, X: Array, Y: Array) -> Array:
         xp, shift = arrays.namespace(X, Y), _rough_mean(Y)
@@ -212,6 +231,10 @@ class Laplacian(Stationary):
 
     positive = True
     step = 2.0**0.5
+    by_column = "product"
+
+    def gap(self, x: Array, y: Array, kernel: Kernel) -> Array:
+        return kernel.gamma * arrays.namespace(x).abs(x[:, None] - y[None, :])
 
     def distances(self, X: Array, Y: Array) -> Array:
         return arrays.cityblock(X, Y)
@@ -254,6 +277,13 @@ class Exponential(Rbf):
     """exp(-gamma |x - y|), with the Euclidean distance."""
 
     step = 2.0**0.5
+    by_column = "other"
+
+    def gap(self, x: Array, y: Array, kernel: Kernel) -> Array:
+        return kernel.gamma * super().gap(x, y, kernel)
+
+    def of_gaps(self, total: Array, kernel: Kernel) -> Array:
+        return arrays.exp_in_place(-arrays.namespace(total).sqrt(total))
 
     def distances(self, X: Array, Y: Array) -> Array:
         return super().distances(X, Y) ** 0.5
@@ -290,6 +320,12 @@ class Additive(Family):
 
     parameters = ("gamma", "coef0")
     step = 2.0**0.5
+    by_column = "product"
+
+    def gap(self, x: Array, y: Array, kernel: Kernel) -> Array:
+        xp, share = arrays.namespace(x), kernel.coef0 / (1 + kernel.coef0)
+        away = xp.expm1(-kernel.gamma * xp.abs(x[:, None] - y[None, :]))
+        return -xp.log1p(share * away)
 
     def known_positive(self, kernel: Kernel) -> bool:
         return kernel.coef0 >= 0
@@ -315,6 +351,10 @@ class Linear(Family):
     """x'y."""
 
     positive = True
+    by_column = "sum"
+
+    def gap(self, x: Array, y: Array, kernel: Kernel) -> Array:
+        return x[:, None] * y[None, :]
 
     def block(self, X: Array, Y: Array, kernel: Kernel) -> Array:
         return X @ Y.T
@@ -327,6 +367,13 @@ class Polynomial(Family):
     """(gamma x'y + coef0)^degree."""
 
     parameters = ("gamma", "degree", "coef0")
+    by_column = "other"
+
+    def gap(self, x: Array, y: Array, kernel: Kernel) -> Array:
+        return kernel.gamma * x[:, None] * y[None, :]
+
+    def of_gaps(self, total: Array, kernel: Kernel) -> Array:
+        return (total + kernel.coef0) ** kernel.degree
 
     def known_positive(self, kernel: Kernel) -> bool:
         return kernel.coef0 >= 0 and kernel.degree > 0 and float(kernel.degree).is_integer()
