@@ -74,7 +74,7 @@ from fisherkit.core.ridge import (
     left_out_of,
     solve,
     solve_left_out,
-    solve_refined,
     solve_whitened,
 )
+from fisherkit.core.solvers import solve_refined
 from fisherkit.core.weights import Weights
