@@ -109,6 +109,17 @@ class Residuals:
         """y - f on the rows trained on, (n, k)."""
         return self.BY / self.weights.root[:, None]
 
+    def taken(self, rows: Array) -> Residuals:
+        """Those of some of the rows; E is that of all."""
+        xp = arrays.namespace(self.Y)
+        return Residuals(
+            Y=xp.take(self.Y, rows, axis=0),
+            weights=self.weights.take(rows),
+            B_diag=xp.take(self.B_diag, rows, axis=0),
+            BY=xp.take(self.BY, rows, axis=0),
+            scatter=self.scatter,
+        )
+
     def leave_one_out(self) -> Array:
         """y_i - f_(i)(x_i), (n, k); exact with centres fixed."""
         return left_out(self.BY, self.B_diag[:, None], self.weights)

@@ -66,9 +66,11 @@ class DecisionMixin(ClassifierMixin):
 class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DecisionMixin):
     """From the scores of a `KernelModel` to decisions, labels, probabilities and coordinates."""
 
-    def _decide(self, left: Parts, rule: Rule, classes: Weights, scatter: Array) -> Sequence[Any]:
+    def _decide(
+        self, left: Parts, rule: Rule, classes: Weights, scatter: Array, *, sampled: bool = False
+    ) -> Sequence[Any]:
         """Decisions, coordinates and probabilities; returns a column of leave-one-out decisions."""
-        decided = decide(left, rule, classes, scatter)
+        decided = decide(left, rule, classes, scatter, sampled=sampled)
         self._decision = decided.decision
         self._n_features_out = decided.decision.axes.shape[1]
         self._set_calibration(decided.slope)

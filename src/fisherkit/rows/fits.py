@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fisherkit.core import Array, Bias, Decomposer, Fold, Gram, Kernel, Labels, Rule
+from fisherkit.core import Array, Bias, Decomposer, Fold, Gram, Kernel, Labels, Rule, arrays
 from fisherkit.rows.checks import centre_rows, component_count
 from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.planning import Plan
@@ -155,7 +155,8 @@ class Fit:
 
     ``centres`` are the places of the centres in the data; the parts of ``left_out`` are the
     `Residuals` of the rows of positive weight, ``scatter`` (k, k) is E. ``training`` is there if
-    memory holds the rows, for what is asked of the fit later.
+    memory holds the rows, for what is asked of the fit later. Where every row is a centre but some
+    alone have been left out, the one part holds those, and ``sampled`` are their places.
     """
 
     expansion: Expansion
@@ -164,6 +165,16 @@ class Fit:
     left_out: Parts
     scatter: Array
     training: Task | None = None
+    sampled: np.ndarray | None = None
+
+    def of_every_row(self, column: Sequence[Array]) -> Sequence[Array]:
+        """A column with NaN for rows that have not been left out."""
+        if self.sampled is None:
+            return column
+        (known,), centres = column, len(self.centres)
+        host = np.full((centres, known.shape[1]), np.nan)
+        host[self.sampled] = arrays.to_numpy(known)
+        return [arrays.like(host, known)]
 
 
 class RowSource(Protocol):

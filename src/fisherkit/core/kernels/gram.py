@@ -122,7 +122,7 @@ class Gram:
             return self.kernel.block(self.X[rows, :], self.X[others, :])
         return self.kernel.family.of_sides(sides, rows, others, self.kernel)
 
-    def _sides(self) -> Any:
+    def _sides(self) -> object:
         """What values need of each row, if that is kept."""
         return self._once("sides", lambda: self.kernel.family.sides(self.X, self._first))
 

@@ -1,5 +1,7 @@
 """The fit of many rows at one mu, when width and mu are known."""
 
-from fisherkit.core.solvers.refined import HalfResolvent, solve_refined
+from fisherkit.core.solvers.many import Solved, solve_many
+from fisherkit.core.solvers.rates import Rates, measured
+from fisherkit.core.solvers.sampled import sample_size
 
-__all__ = ["HalfResolvent", "solve_refined"]
+__all__ = ["Rates", "Solved", "measured", "sample_size", "solve_many"]

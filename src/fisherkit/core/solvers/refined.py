@@ -8,12 +8,8 @@ import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
-from fisherkit.core.bias import Bias
-from fisherkit.core.canonical import trace_unit
-from fisherkit.core.kernels import Gram
 from fisherkit.core.ridge import Ridge
-from fisherkit.core.solvers.symmetric import System, UpperBlocks
-from fisherkit.core.weights import Weights
+from fisherkit.core.solvers.symmetric import System
 
 _REFINEMENTS = 8  # a factor that needs more has too few digits
 
@@ -53,51 +49,42 @@ class HalfResolvent:
         return self.mu * (arrays.widen(inner) - outer)
 
 
-def solve_refined(
-    gram: Gram, Y: Array, weights: Weights, bias: Bias, mu: float
-) -> tuple[Ridge, float] | None:
+def solve_refined(system: System) -> Ridge | None:
     """The fit of `solve` (rkhs) by a factor in single precision, in half the time.
 
     Coefficients are refined with a kernel matrix in double precision until predictions are within
     1e-7 of the largest target (`System`); left-out denominators have the digits of the factor.
     ``None`` where it has too few. Memory is that of K in double precision.
     """
-    xp, s, n = arrays.namespace(Y), weights.root, gram.n
-    unit = trace_unit(float(weights.v @ gram.diagonal()), weights.total)
-    system = System.of(gram, UpperBlocks.held(gram), Y, weights, bias, mu)
-    factor = _factor(system, n)
+    found = refine(system)
+    if found is None:
+        return None
+    factor, solved = found
+    half, share = arrays.inverse_half(factor), system.share(solved)
+    resolvent = HalfResolvent(half, solved[:, -1], share, system.mu, system.weights.root)
+    return system.ridge(solved, resolvent)
+
+
+def refine(system: System) -> tuple[Array, Array] | None:
+    """The factor of M, and M^-1 b refined with it; ``None`` where it has too few digits."""
+    factor = _factor(system)
     if factor is None:
         return None
-    solved, rest = xp.zeros_like(system.both), system.both
+    solved, rest = 0 * system.both, system.both
     for _ in range(_REFINEMENTS):
         step = arrays.cholesky_solve(factor, arrays.cast(rest, factor.dtype))
         solved = solved + arrays.widen(step)
         rest = system.rest(solved)
-        if system.solved(rest):
-            break
-    else:
-        return None
-    targets = system.both[:, :-1]
-    alpha, intercept, share = bias.eliminate(solved, s, targets)
-    resolvent = HalfResolvent(arrays.inverse_half(factor), solved[:, -1], share, mu, s)
-    ridge = Ridge(
-        Y=Y,
-        weights=weights,
-        B_diag=resolvent.diagonal(),
-        BY=mu * alpha,
-        scatter=mu * (targets.T @ alpha),
-        resolvent=resolvent,
-        coef=s[:, None] * alpha,
-        intercept=intercept,
-    )
-    return ridge, unit
+        if system.settled(rest):
+            return factor, solved
+    return None
 
 
-def _factor(system: System, n: int) -> Array | None:
-    """The Cholesky factor of G~ + mu I in single precision; ``None`` where there is none."""
-    s, G = system.s, None
-    for place, rows in enumerate(system.K.rows):
-        part = (system.K.block(place) + system.variance) * s[None, rows.start :]
+def _factor(system: System) -> Array | None:
+    """The Cholesky factor of M in single precision; ``None`` where there is none."""
+    s, variance, n, G = system.weights.root, system.bias.variance, system.n, None
+    for rows, block in zip(system.K.rows, system.K.blocks, strict=True):
+        part = (block + variance) * s[None, rows.start :]
         part = arrays.narrow(part * s[rows, None])
         G = arrays.empty((n, n), part) if G is None else G
         arrays.set_symmetric(G, rows, part)

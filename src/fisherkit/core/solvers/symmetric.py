@@ -1,85 +1,127 @@
-"""A large kernel matrix by what is on and above its diagonal: half the values, half the memory."""
+"""The system of one fit, with half of its kernel matrix in memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.bias import Bias
+from fisherkit.core.canonical import trace_unit
 from fisherkit.core.kernels import Gram
+from fisherkit.core.ridge import Resolvent, Ridge
 from fisherkit.core.weights import Weights
 
-_BLOCK = 1 << 21  # kernel values found at a time: memory that is used again
+_BLOCK = 1 << 22  # kernel values found at a time
+_EACH = 1 << 15  # of them for each column that they are multiplied with at a time
 _WITHIN = 1e-7  # error of predictions, relative to the largest target
 
 
 @dataclass(frozen=True)
 class UpperBlocks:
-    """A symmetric matrix K (n, n): K[rows, rows.start:] for rows in sequence, held or made anew."""
+    """A symmetric matrix K (n, n): K[rows, rows.start:] for rows in sequence; n^2 / 2 numbers."""
 
     rows: list[slice]
-    block: Callable[[int], Array]
+    blocks: list[Array]
 
     @classmethod
-    def held(cls, gram: Gram) -> UpperBlocks:
-        """All blocks in memory; n^2 / 2 numbers."""
+    def of(cls, gram: Gram) -> UpperBlocks:
         rows = list(arrays.row_blocks(gram.n, gram.n, _BLOCK))
-        blocks = [gram.upper(some) for some in rows]
-        return cls(rows, blocks.__getitem__)
+        return cls(rows, [gram.upper(some) for some in rows])
 
     def __matmul__(self, V: Array) -> Array:
-        """K V for V (n, k)."""
+        """K V for V (n, k), in the precision of V."""
         total = arrays.namespace(V).zeros_like(V)
-        for place, rows in enumerate(self.rows):
-            block = self.block(place)
-            total[rows, :] += block @ V[rows.start :, :]
-            total[rows.stop :, :] += block[:, rows.stop - rows.start :].T @ V[rows, :]
+        few = max(arrays.BLOCK_ELEMENTS, _EACH * V.shape[1])
+        for rows, block in zip(self.rows, self.blocks, strict=True):
+            for strip in arrays.row_blocks(block.shape[0], block.shape[1], few):
+                some = slice(rows.start + strip.start, rows.start + strip.stop)
+                values = arrays.cast(block[strip, strip.start :], V.dtype)
+                total[some, :] += values @ V[some.start :, :]
+                right = values[:, strip.stop - strip.start :]
+                total[some.stop :, :] += right.T @ V[some, :]
         return total
 
 
 @dataclass(frozen=True)
 class System:
-    """(G~ + mu I) X = b for a fit at one mu: G~ = s (K + variance) s, b the whitened targets and s.
+    """M X = b for a fit at one mu, with M = s (K + variance) s + mu I and b the whitened targets.
 
-    ``variance`` is that of a penalised bias. The last column of b is s, from which the bias of any
+    ``variance`` is that of a penalised bias. The last column of b is s, from which a bias of any
     kind follows (`Bias.eliminate`).
     """
 
+    gram: Gram
     K: UpperBlocks
-    both: Array
-    s: Array
-    variance: float
+    Y: Array
+    weights: Weights
+    bias: Bias
     mu: float
+    both: Array
     enough: Array
 
     @classmethod
-    def of(
-        cls, gram: Gram, K: UpperBlocks, Y: Array, weights: Weights, bias: Bias, mu: float
-    ) -> System:
+    def of(cls, gram: Gram, Y: Array, weights: Weights, bias: Bias, mu: float) -> System:
         """``enough`` (k + 1,) are residual norms that put predictions within 1e-7 anywhere.
 
-        With M = G~ + mu I and a residual e, f(x) is wrong by k'M^-1 e for the whitened kernel
-        values k of x, and k'M^-2 k <= k'M^-1 k / mu <= k(x, x) / mu: by no more than
-        |e| sqrt(k(x, x) / mu). That is 1e-7 of the largest target where k(x, x) is no larger than
-        on the diagonal of K.
+        With a residual e, f(x) is wrong by k'M^-1 e for the whitened kernel values k of x, and
+        k'M^-2 k <= k'M^-1 k / mu <= k(x, x) / mu: by no more than |e| sqrt(k(x, x) / mu). That is
+        1e-7 of the largest target where k(x, x) is no larger than on the diagonal of K.
         """
-        xp, s = arrays.namespace(Y), weights.root
+        xp = arrays.namespace(Y)
         both = xp.concat([Y, xp.ones_like(Y[:, :1])], axis=1)
         largest = float(xp.max(gram.diagonal())) + bias.variance
-        sizes = xp.max(xp.abs(both), axis=0)
-        enough = (_WITHIN * math.sqrt(mu / largest)) * sizes
-        return cls(K, s[:, None] * both, s, bias.variance, mu, enough)
+        return cls(
+            gram=gram,
+            K=UpperBlocks.of(gram),
+            Y=Y,
+            weights=weights,
+            bias=bias,
+            mu=mu,
+            both=weights.root[:, None] * both,
+            enough=(_WITHIN * math.sqrt(mu / largest)) * xp.max(xp.abs(both), axis=0),
+        )
+
+    @property
+    def n(self) -> int:
+        return self.gram.n
+
+    @property
+    def unit(self) -> float:
+        """tr(G)/n."""
+        return trace_unit(float(self.weights.v @ self.gram.diagonal()), self.weights.total)
+
+    def times(self, X: Array) -> Array:
+        """M X for X (n, k), in the precision of X."""
+        s = arrays.cast(self.weights.root, X.dtype)
+        image = self.K @ (s[:, None] * X) + self.bias.variance * (s @ X)[None, :]
+        return s[:, None] * image + self.mu * X
 
     def rest(self, X: Array) -> Array:
-        """b - (G~ + mu I) X, (n, k + 1)."""
-        s = self.s[:, None]
-        image = self.K @ (s * X) + self.variance * (self.s @ X)[None, :]
-        return self.both - s * image - self.mu * X
+        """b - M X, (n, k + 1)."""
+        return self.both - self.times(X)
 
-    def solved(self, rest: Array) -> bool:
+    def settled(self, rest: Array) -> bool:
         """Whether predictions are as good as they are promised to be."""
         xp = arrays.namespace(rest)
         return bool(xp.all(xp.sqrt(xp.sum(rest * rest, axis=0)) <= self.enough))
+
+    def ridge(self, solved: Array, resolvent: Resolvent) -> Ridge:
+        """The fit from M^-1 b."""
+        targets, s = self.both[:, :-1], self.weights.root
+        alpha, intercept, _ = self.bias.eliminate(solved, s, targets)
+        return Ridge(
+            Y=self.Y,
+            weights=self.weights,
+            B_diag=resolvent.diagonal(),
+            BY=self.mu * alpha,
+            scatter=self.mu * (targets.T @ alpha),
+            resolvent=resolvent,
+            coef=s[:, None] * alpha,
+            intercept=intercept,
+        )
+
+    def share(self, solved: Array) -> float:
+        """c of A = M^-1 - c a a' with a = M^-1 s, what a bias takes off."""
+        return self.bias.eliminate(solved, self.weights.root, self.both[:, :-1])[2]

@@ -1,0 +1,67 @@
+"""How fast this machine is: measured once, to choose between ways to the same numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from fisherkit.core import arrays
+
+_SIZE = 1536  # rows of the matrices that are measured with
+_TRIALS = 2
+_STEPS, _SAMPLE_STEPS = 20, 3  # of conjugate gradients, and of those of sampled rows
+_RANKED = 7  # products of n r^2 that a preconditioner of rank r takes
+_WIDE = 8  # bytes of a number in double precision
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Operations per second of products and of Cholesky factors in single precision, and bytes
+    that memory gives per second."""
+
+    product: float
+    factor: float
+    memory: float
+
+    def factored(self, n: int, columns: int) -> float:
+        """Seconds of a Cholesky factor of n rows, and so many columns of its inverse."""
+        return n**3 / 3 / self.factor + n * n * columns / self.product
+
+    def inverted(self, n: int) -> float:
+        """Seconds of a Cholesky factor of n rows and its inverse."""
+        return 2 * n**3 / 3 / self.factor
+
+    def conjugate(self, n: int, rank: int, columns: int) -> float:
+        """Seconds of conjugate gradients on n rows, as many steps as they usually take."""
+        preconditioner = _RANKED * n * rank**2 / self.product
+        steps = _STEPS * _WIDE * n * n / 2 / self.memory
+        return preconditioner + steps + _SAMPLE_STEPS * 2 * n * n * columns / self.product
+
+
+@cache
+def measured() -> Rates:
+    """The rates of this process, with the threads that it has; in some tenths of a second."""
+    A = np.full((_SIZE, _SIZE), 0.5, dtype=np.float32)
+    A.flat[:: _SIZE + 1] = _SIZE
+    large = A.astype(np.float64)
+    few = large[:, :2].copy()
+    return Rates(
+        product=2 * _SIZE**3 / _seconds(lambda: A @ A.T.copy()),
+        factor=_SIZE**3 / 3 / _seconds(lambda: arrays.lower_factor(A.copy())),
+        memory=large.nbytes / _seconds(lambda: large @ few),
+    )
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    """The least of a few times, after one that wakes threads and memory."""
+    call()
+    times = []
+    for _ in range(_TRIALS):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return max(min(times), 1e-9)
