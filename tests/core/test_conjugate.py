@@ -65,7 +65,7 @@ def test_steps_solve_the_system(kernel, bias, rank):
     solved = solve_all(system, P)
     assert np.all(np.linalg.norm(system.both - M @ solved, axis=0) <= 1.01 * system.enough)
     found = inverse_diagonal(system, P, ROWS)
-    assert_allclose(found, np.diag(np.linalg.inv(M))[ROWS], rtol=5e-4)
+    assert_allclose(found, np.diag(np.linalg.inv(M))[ROWS], rtol=5e-3)
 
 
 def test_a_poor_preconditioner_gives_up():
@@ -109,7 +109,7 @@ def test_either_way_it_is_the_fit_in_double_precision(weighted, bias, way, monke
     assert np.abs(gap).max() < 1e-7 * np.abs(Y).max()
     assert_allclose(fit.scatter, exact.scatter, rtol=1e-6)
     truth, left_out = exact.leave_one_out(), fit.leave_one_out()
-    assert_allclose(left_out[ROWS], truth[ROWS], rtol=1e-3, atol=1e-6)
+    assert_allclose(left_out[ROWS], truth[ROWS], rtol=5e-3, atol=1e-6)
     others = np.setdiff1d(np.arange(N), ROWS)
     assert np.all(np.isnan(left_out[others]))
 
@@ -130,7 +130,7 @@ def test_the_ways_agree_and_do_not_depend_on_the_order_of_rows(monkeypatch):
             fits.append((fit.coef[back], fit.leave_one_out()[back][ROWS]))
     for coef, left_out in fits[1:]:
         assert_allclose(coef, fits[0][0], atol=1e-7 * np.abs(fits[0][0]).max())
-        assert_allclose(left_out, fits[0][1], rtol=1e-3, atol=1e-6)
+        assert_allclose(left_out, fits[0][1], rtol=5e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("short", ["_STEPS", "_FEW"])
@@ -186,7 +186,7 @@ def test_rows_in_an_order_are_given_back_in_theirs(sample):
     assert found.unit == pytest.approx(unit)
     assert_allclose(fit.coef, exact.coef, atol=1e-6 * np.abs(exact.coef).max())
     truth = exact.leave_one_out()[known]
-    assert_allclose(fit.leave_one_out()[known], truth, rtol=1e-3, atol=1e-4)
+    assert_allclose(fit.leave_one_out()[known], truth, rtol=5e-3, atol=1e-4)
     assert np.isfinite(fit.B_diag).sum() == len(known)
     resolvent, places = fit.resolvent, np.array([5, 2, 77])
     assert_allclose(resolvent.diagonal(), fit.B_diag)

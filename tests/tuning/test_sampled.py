@@ -53,7 +53,7 @@ def test_sampled_rows_are_left_out_exactly_and_the_others_not_at_all(n_classes, 
     assert known.sum() == SAMPLE and np.all(np.isnan(decisions[~known]))
     size = np.abs(truth.loo_decision_).max()
     assert_allclose(
-        fit.loo_decision_[known], truth.loo_decision_[known], rtol=1e-3, atol=1e-4 * size
+        fit.loo_decision_[known], truth.loo_decision_[known], rtol=5e-3, atol=1e-3 * size
     )
     assert_allclose(fit.decision_function(X), truth.decision_function(X), atol=1e-7 * size)
     assert fit.selection_.leave_one_out.startswith(f"exact, for {SAMPLE} sampled rows")
@@ -104,7 +104,7 @@ def test_a_regression_is_sampled_too():
     truth = exact(fit, X, Y)
     known = np.isfinite(fit.loo_prediction_[:, 0])
     assert known.sum() == SAMPLE and np.all(np.isnan(fit.loo_prediction_[~known]))
-    assert_allclose(fit.loo_prediction_[known], truth.loo_prediction_[known], atol=1e-3)
+    assert_allclose(fit.loo_prediction_[known], truth.loo_prediction_[known], atol=5e-3)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -158,7 +158,7 @@ def test_an_audit_judges_every_row(n_classes, multiclass):
     assert_allclose(
         table_of_all["probability"].loc[np.flatnonzero(known)],
         short["probability"].loc[np.flatnonzero(known)],
-        atol=1e-3,
+        atol=5e-3,
     )
 
 

@@ -161,7 +161,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     100 rows for each column of codes, at least 500 and at most 2,000, on which levels have not
     looked; probabilities rest on these. Coefficients are then found by a Cholesky factor or by
     conjugate gradients, whichever is predicted to be quicker on this machine: predictions agree to
-    1e-7 of the largest target, left-out residuals to some 1e-4. What needs every row, as `audit`
+    1e-7 of the largest target, left-out residuals to some 1e-3. What needs every row, as `audit`
     and `predict_set` do, makes a decomposition of its own; so does a fit to given width and mu.
 
     *Cost.* Width and mu are found by Cholesky factorisations of some of the rows and a few of all,

@@ -12,9 +12,7 @@ whose error is that of P^-1 in the last term: an order smaller than the error of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
@@ -24,11 +22,11 @@ from fisherkit.core.basis import low_rank
 from fisherkit.core.solvers.symmetric import System
 
 _STEPS = 100  # beyond which a factorisation is quicker
-_FEW = 10  # the same, for the columns of sampled rows
+_FEW = 12  # the same, for the columns of sampled rows
 _STARTS = 3
 _SEED = 0  # of the pivots: the draw depends on the values of rows, not on their order
-_TOGETHER = 1 << 22  # numbers of columns solved for at the same time
-_SMALL = 1e-3  # of (M^-1)_ii, of the term that P is good enough for
+_TOGETHER = 5 << 20  # numbers of columns solved for at the same time
+_SMALL = 1e-3  # of (M^-1)_ii: the largest last term that P is good enough for
 
 
 @dataclass(frozen=True)
@@ -69,16 +67,50 @@ class Preconditioner:
         return Z
 
 
+@dataclass(frozen=True)
+class Descent:
+    """Where columns of M X = b have come to: residuals, directions (n, k) and r'P^-1 r (k,)."""
+
+    R: Array
+    direction: Array
+    size: Array
+
+    @classmethod
+    def of(cls, P: Preconditioner, R: Array) -> Descent:
+        """The beginning."""
+        Z = P(R)
+        return cls(R, Z, arrays.namespace(R).sum(R * Z, axis=0))
+
+    def step(self, system: System, P: Preconditioner) -> tuple[Array, Descent]:
+        """What the next step adds to X, and where it leads."""
+        xp, image = arrays.namespace(self.R), system.times(self.direction)
+        length = _ratio(self.size, xp.sum(self.direction * image, axis=0))
+        R = self.R - length * image
+        Z = P(R)
+        size = xp.sum(R * Z, axis=0)
+        direction = Z + _ratio(size, self.size) * self.direction
+        return length * self.direction, Descent(R, direction, size)
+
+    def taken(self, columns: Array) -> Descent:
+        """Some of the columns."""
+        xp = arrays.namespace(self.R)
+        return Descent(
+            R=xp.take(self.R, columns, axis=1),
+            direction=xp.take(self.direction, columns, axis=1),
+            size=xp.take(self.size, columns, axis=0),
+        )
+
+
 def solve_all(system: System, P: Preconditioner) -> Array | None:
     """M^-1 b (n, k + 1), as good as `System` says; ``None`` where that takes too many steps."""
     X, R = 0 * system.both, system.both
     for _ in range(_STARTS):
-        for step, left, _ in islice(descend(system, P, R), _STEPS):
-            X = X + step
-            if system.settled(left):
-                break
-        else:
-            return None
+        path, steps = Descent.of(P, R), 0
+        while not system.settled(path.R):
+            if steps == _STEPS:
+                return None
+            more, path = path.step(system, P)
+            X, steps = X + more, steps + 1
         R = system.rest(X)  # free of the rounding of the steps
         if system.settled(R):
             return X
@@ -86,41 +118,42 @@ def solve_all(system: System, P: Preconditioner) -> Array | None:
 
 
 def inverse_diagonal(system: System, P: Preconditioner, rows: np.ndarray) -> Array | None:
-    """(M^-1)_ii of some rows (q,), to some 1e-4; ``None`` where that takes too many steps."""
+    """(M^-1)_ii of some rows (q,), to some 1e-3 at worst and 1e-4 as a rule.
+
+    ``None`` where that takes too many steps.
+    """
     parts = []
     for some in arrays.row_blocks(len(rows), system.n, _TOGETHER):
-        found = _diagonal(system, P, arrays.indices(rows[some], system.Y))
+        found = _diagonal(system, P, rows[some])
         if found is None:
             return None
         parts.append(found)
-    return arrays.namespace(system.Y).concat(parts, axis=0)
+    return arrays.like(np.concatenate(parts), system.Y)
 
 
-def _diagonal(system: System, P: Preconditioner, rows: Array) -> Array | None:
-    xp = arrays.namespace(system.Y)
+def _diagonal(system: System, P: Preconditioner, rows: np.ndarray) -> np.ndarray | None:
+    """`inverse_diagonal` of rows solved for together, each for as long as it needs."""
+    xp, place = arrays.namespace(system.Y), arrays.indices(rows, system.Y)
     everyone = arrays.indices(np.arange(system.n), system.Y)
-    E = xp.astype(everyone[:, None] == rows[None, :], P.W.dtype)
-    known = xp.zeros_like(E[0, :])
-    for step, _, rest in islice(descend(system, P, E), _FEW):
-        known = known + xp.sum(E * step, axis=0)
-        if bool(xp.all(rest <= _SMALL * known)):
-            return arrays.widen(known + rest)
+    path = Descent.of(P, xp.astype(everyone[:, None] == place[None, :], P.W.dtype))
+    found, iterate, left = np.empty(len(rows)), np.zeros(len(rows)), np.arange(len(rows))
+    for _ in range(_FEW):
+        more, path = path.step(system, P)
+        iterate, last = iterate + _own(more, rows[left]), arrays.to_numpy(path.size)
+        done = last <= _SMALL * iterate
+        found[left[done]] = (iterate + last)[done]
+        if np.all(done):
+            return found
+        left, iterate = left[~done], iterate[~done]
+        path = path.taken(arrays.indices(np.flatnonzero(~done), system.Y))
     return None
 
 
-def descend(system: System, P: Preconditioner, R: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """Steps towards M^-1 R: what each adds, the residual after it, and r'P^-1 r (k,)."""
-    xp = arrays.namespace(R)
-    Z = direction = P(R)
-    size = xp.sum(R * Z, axis=0)
-    while True:
-        image = system.times(direction)
-        length = _ratio(size, xp.sum(direction * image, axis=0))
-        R = R - length * image
-        Z, before = P(R), size
-        size = xp.sum(R * Z, axis=0)
-        yield length * direction, R, size
-        direction = Z + _ratio(size, before) * direction
+def _own(columns: Array, rows: np.ndarray) -> np.ndarray:
+    """Of each of the columns (n, k) the entry in its row (k,)."""
+    places = arrays.indices(rows * columns.shape[1] + np.arange(len(rows)), columns)
+    xp = arrays.namespace(columns)
+    return arrays.to_numpy(xp.take(xp.reshape(columns, (-1,)), places, axis=0))
 
 
 def _ratio(a: Array, b: Array) -> Array:

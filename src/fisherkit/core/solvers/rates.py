@@ -12,6 +12,7 @@ import numpy as np
 from fisherkit.core import arrays
 
 _SIZE = 1536  # rows of the matrices that are measured with
+_BEYOND_CACHES = 1 << 23  # numbers, in double precision
 _TRIALS = 2
 _STEPS, _SAMPLE_STEPS = 20, 3  # of conjugate gradients, and of those of sampled rows
 _RANKED = 7  # products of n r^2 that a preconditioner of rank r takes
@@ -47,18 +48,17 @@ def measured() -> Rates:
     """The rates of this process, with the threads that it has; in some tenths of a second."""
     A = np.full((_SIZE, _SIZE), 0.5, dtype=np.float32)
     A.flat[:: _SIZE + 1] = _SIZE
-    large = A.astype(np.float64)
-    few = large[:, :2].copy()
+    B, large = A.copy(), np.ones((_BEYOND_CACHES // _SIZE, _SIZE))
+    few = large[:2].T.copy()
     return Rates(
-        product=2 * _SIZE**3 / _seconds(lambda: A @ A.T.copy()),
-        factor=_SIZE**3 / 3 / _seconds(lambda: arrays.lower_factor(A.copy())),
+        product=2 * _SIZE**3 / _seconds(lambda: A @ B),
+        factor=_SIZE**3 / 3 / _seconds(lambda: arrays.cholesky(A.copy())),
         memory=large.nbytes / _seconds(lambda: large @ few),
     )
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    """The least of a few times, after one that wakes threads and memory."""
-    call()
+    """The lesser of two times: the first call may have to wake threads and memory."""
     times = []
     for _ in range(_TRIALS):
         start = time.perf_counter()

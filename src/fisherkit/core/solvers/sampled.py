@@ -4,8 +4,8 @@ Leaving out every row takes the inverse of a Cholesky factor. Beyond `EVERY_ROW`
 sample are left out, as exactly; what rests on left-out scores then rests on those rows. The fit is
 a factor in single precision, refined, or conjugate gradients, whichever is predicted to take less
 time on this machine: coefficients are as accurate either way, predictions within 1e-7 of the
-largest target, and left-out residuals within some 1e-4 of their size. Which rows are left out
-depends on the rows alone.
+largest target; left-out residuals are within some 1e-3 of their size at worst, 1e-4 as a rule.
+Which rows are left out depends on the rows alone.
 """
 
 from __future__ import annotations
