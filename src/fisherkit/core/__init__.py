@@ -76,5 +76,5 @@ from fisherkit.core.ridge import (
     solve_left_out,
     solve_whitened,
 )
-from fisherkit.core.solvers import sample_size, solve_many
+from fisherkit.core.solvers import expected_seconds, measured, sample_size, solve_many
 from fisherkit.core.weights import Weights

@@ -16,7 +16,7 @@ within 1e-7 of the full path, relative to their size) and otherwise factored aga
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,6 +32,8 @@ from fisherkit.core import (
     RidgePath,
     SharedDecomposer,
     arrays,
+    expected_seconds,
+    measured,
     race_seed,
     reference_width,
     require_positive,
@@ -40,6 +42,7 @@ from fisherkit.core import (
     solve_many,
     width_step,
 )
+from fisherkit.terminal import counted
 from fisherkit.tuning import greedy
 from fisherkit.tuning.copies import Copies
 from fisherkit.tuning.criteria import Criterion, Problem
@@ -65,6 +68,8 @@ _ACCEPT = 5e-7  # trace left out, relative to the chosen mu
 _WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
 _ROUNDED = 1e3  # times the rounding of tr(G~): mu below which a factorisation has lost its digits
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
+_QUICK = 3000  # rows up to which hardly any fit takes a minute
+_WIDTHS = 13  # that a march decomposes at, about
 _LOW, _LOWEST = 0.5, 0.7  # of the rows: rank of low-rank forms at the reference width, and beyond
 
 
@@ -102,6 +107,7 @@ def tune(
     if design.basis == "greedy":
         return _on_greedy_centres(problem, mu=mu, gamma=gamma, search_gamma=search_gamma)
     if mu is not None and not search_gamma and design.every_row:
+        _announce(problem, lambda n: measured().exact(n))
         exact = _by_cholesky(problem, mu, gamma)
         if exact is not None:
             return exact
@@ -117,6 +123,9 @@ def tune(
         except NotServed:
             log.info("rounding is too large for single factorisations: decomposing instead")
     edge = None
+    if decomposer is None and design.every_row:
+        widths = _WIDTHS if search_gamma else 1
+        _announce(problem, lambda n: widths * measured().decomposed(n), "up to about")
     if search_gamma:
         kernel = design.gram.kernel
         gamma, edge = march(
@@ -126,6 +135,21 @@ def tune(
             **_bounds_of(problem),
         )
     return _ending(tuner.tune(gamma), edge)
+
+
+def _announce(problem: Problem, expected: Callable[[int], float], about: str = "about") -> None:
+    """Say how long a fit to all rows will take by these seconds, if that is more than a minute."""
+    n = problem.Y.shape[0]
+    if n <= _QUICK or arrays.on_accelerator(problem.Y):
+        return
+    minutes = expected(n) / 60
+    if minutes > 1:
+        log.warning(
+            "The fit of %d rows will take %s %s; n_components, a number of centres, shortens it.",
+            n,
+            about,
+            counted(round(minutes), "minute"),
+        )
 
 
 def _bounds_of(problem: Problem) -> dict[str, float]:
@@ -154,6 +178,9 @@ def _by_levels(tuner: _Tuner, levels: Levels) -> Tuned:
         low_rank = _by_low_rank(tuner, levels)
         if low_rank is not None:
             return low_rank
+    if n > ALL_ROWS and leave_one_out:
+        size = sample_size(n, problem.Y.shape[1], problem.Y)
+        _announce(problem, lambda n: expected_seconds(n, size))
     best = levels.refine(levels.coarse())
     tuner.priced = levels.priced
     if not leave_one_out:

@@ -2,6 +2,6 @@
 
 from fisherkit.core.solvers.many import Solved, solve_many
 from fisherkit.core.solvers.rates import Rates, measured
-from fisherkit.core.solvers.sampled import sample_size
+from fisherkit.core.solvers.sampled import expected_seconds, sample_size
 
-__all__ = ["Rates", "Solved", "measured", "sample_size", "solve_many"]
+__all__ = ["Rates", "Solved", "expected_seconds", "measured", "sample_size", "solve_many"]

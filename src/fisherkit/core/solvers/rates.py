@@ -16,6 +16,7 @@ _BEYOND_CACHES = 1 << 23  # numbers, in double precision
 _TRIALS = 2
 _STEPS, _SAMPLE_STEPS = 20, 3  # of conjugate gradients, and of those of sampled rows
 _RANKED = 7  # products of n r^2 that a preconditioner of rank r takes
+_EIGEN = 6  # times an inverse by Cholesky
 _WIDE = 8  # bytes of a number in double precision
 
 
@@ -33,8 +34,16 @@ class Rates:
         return n**3 / 3 / self.factor + n * n * columns / self.product
 
     def inverted(self, n: int) -> float:
-        """Seconds of a Cholesky factor of n rows and its inverse."""
+        """Seconds of a Cholesky factor of n rows, its inverse and the diagonal of M^-1."""
         return 2 * n**3 / 3 / self.factor
+
+    def exact(self, n: int) -> float:
+        """Seconds of M^-1 of n rows by Cholesky in double precision."""
+        return 2 * n**3 / self.factor
+
+    def decomposed(self, n: int) -> float:
+        """Seconds of the eigenvectors of n rows, in double precision."""
+        return _EIGEN * self.exact(n)
 
     def conjugate(self, n: int, rank: int, columns: int) -> float:
         """Seconds of conjugate gradients on n rows, as many steps as they usually take."""

@@ -33,6 +33,18 @@ def sample_size(n: int, k: int, reference: Array) -> int | None:
     return min(max(_LEAST, _FOR_EACH * k), _MOST, n)
 
 
+def expected_seconds(n: int, sample: int | None) -> float:
+    """Seconds of the fit of n rows that leaves out so many, or all of them."""
+    speed = rates.measured()
+    if sample is None:
+        return speed.inverted(n)
+    return min(speed.conjugate(n, _rank(n), sample), speed.factored(n, sample))
+
+
+def _rank(n: int) -> int:
+    return min(_RANK, int(_SHARE * n))
+
+
 @dataclass(frozen=True)
 class SampledResolvent:
     """Of B(mu) the diagonal of sampled rows; NaN for the others."""
@@ -60,10 +72,10 @@ _UNKNOWN = (
 
 def solve_sampled(system: System, rows: np.ndarray) -> tuple[Ridge | None, str]:
     """The fit of `solve` (rkhs) that knows how to leave out some rows, and by which method."""
-    rank, speed = min(_RANK, int(_SHARE * system.n)), rates.measured()
+    n, sample, speed = system.n, len(rows), rates.measured()
     found, method = None, "conjugate"
-    if speed.conjugate(system.n, rank, len(rows)) < speed.factored(system.n, len(rows)):
-        found = _by_steps(system, rank, rows)
+    if speed.conjugate(n, _rank(n), sample) < speed.factored(n, sample):
+        found = _by_steps(system, _rank(n), rows)
     if found is None:
         found, method = _by_factor(system, rows), "cholesky"
     if found is None:
@@ -71,7 +83,7 @@ def solve_sampled(system: System, rows: np.ndarray) -> tuple[Ridge | None, str]:
     solved, inner = found
     xp, place = arrays.namespace(solved), arrays.indices(rows, solved)
     a = xp.take(solved[:, -1], place, axis=0)
-    known = np.full(system.n, np.nan)
+    known = np.full(n, np.nan)
     known[rows] = arrays.to_numpy(system.mu * (inner - system.share(solved) * a * a))
     return system.ridge(solved, SampledResolvent(arrays.like(known, solved))), method
 
