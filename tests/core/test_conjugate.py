@@ -42,7 +42,7 @@ def by(way, monkeypatch):
     """One way alone."""
     monkeypatch.setattr(sampled.rates, "measured", lambda: WAYS[way])
     monkeypatch.setattr(sampled, "_SHARE", 0.5)
-    other = (sampled.refined, "refine") if way == "steps" else (sampled.conjugate, "solve_all")
+    other = (sampled.Factored, "of") if way == "steps" else (sampled.conjugate, "solve_all")
     monkeypatch.setattr(*other, lambda *words: pytest.fail("the other way"))
 
 

@@ -169,10 +169,3 @@ def test_a_saved_model_keeps_what_it_says_of_the_sample(tmp_path):
     again = load(tmp_path / "model.fisherkit").model
     assert again.selection_.sampled and again.selection_.error == fit.selection_.error
     assert_allclose(again.loo_decision_, fit.loo_decision_)
-
-
-def test_what_needs_every_row_decomposes_anew():
-    X, y = table()
-    fit = KernelFisherClassifier().fit(X, y)
-    sets = fit.predict_set(X[:50])
-    assert_allclose(sets, exact(fit, X, y).predict_set(X[:50]))

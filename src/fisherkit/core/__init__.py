@@ -76,5 +76,13 @@ from fisherkit.core.ridge import (
     solve_left_out,
     solve_whitened,
 )
-from fisherkit.core.solvers import expected_seconds, measured, sample_size, solve_many
+from fisherkit.core.solvers import (
+    Factored,
+    System,
+    expected_seconds,
+    leave_out,
+    measured,
+    sample_size,
+    solve_many,
+)
 from fisherkit.core.weights import Weights

@@ -161,8 +161,9 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     100 rows for each column of codes, at least 500 and at most 2,000, on which levels have not
     looked; probabilities rest on these. Coefficients are then found by a Cholesky factor or by
     conjugate gradients, whichever is predicted to be quicker on this machine: predictions agree to
-    1e-7 of the largest target, left-out residuals to some 1e-3. What needs every row, as `audit`
-    and `predict_set` do, makes a decomposition of its own; so does a fit to given width and mu.
+    1e-7 of the largest target, left-out residuals to some 1e-3. `predict_set` compares new rows
+    with the sample. What needs every row, as `audit` does, makes a factorisation of its own in
+    double precision; so does a fit to given width and mu.
 
     *Cost.* Width and mu are found by Cholesky factorisations of some of the rows and a few of all,
     O(n^3) time and O(n^2) memory. Otherwise one decomposition for each kernel width: O(n r^2) and
@@ -473,7 +474,9 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         at least as large as that of the new row, ``|y - f(x)| <= |R_i(x, y)|``. "jackknife+" has
         quantiles of ``f(x) - q_ix R_i -+ |R_i|``, predictions without row i and its own residual.
 
-        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + log n)) for each new row.
+        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + log n)) for each new row. After a
+        fit that has left out a sample of the rows, new rows are compared with that sample: one
+        factorisation in single precision, and O(n^2) for each new row.
 
         Examples
         --------
@@ -493,7 +496,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         reach, centres = self._reach()
         full = method == "full"
         blocks = self._kernel_blocks(
-            X, "predict_interval", centres, diagonal=full and reach.needs_diagonal
+            X, "predict_interval", centres, reach.block, diagonal=full and reach.needs_diagonal
         )
         ends = [conformal.interval(reach, k, own, confidence, method) for k, own in blocks]
         xp = arrays.namespace(self.dual_coef_)

@@ -84,6 +84,7 @@ class Task:
     ``kept`` (n,) are their places in the data. ``labels`` and ``rule`` (a `Rule`) are ``None`` for
     a regression, and ``flat`` says that outputs have no second axis. ``features`` are what the
     fitted kernel compares new rows with, where that is not what the kernel matrix is made of.
+    ``sampled`` are the rows that have been left out, where not all have.
     """
 
     problem: Problem
@@ -95,6 +96,7 @@ class Task:
     labels: Labels | None = None
     rule: Any = None
     features: Array | None = None
+    sampled: np.ndarray | None = None
 
     @property
     def classes(self) -> Any:
@@ -124,7 +126,9 @@ class Task:
             decomposer=decomposer,
         )
 
-    def settled(self, selection: Selection, centres: np.ndarray) -> Task:
+    def settled(
+        self, selection: Selection, centres: np.ndarray, sampled: np.ndarray | None = None
+    ) -> Task:
         """The task with the hyper-parameters found, and without what only finding them needed."""
         problem = self.problem
         gram = problem.design.gram
@@ -139,6 +143,7 @@ class Task:
             mu=selection.mu,
             gamma=selection.gamma,
             search_gamma=False,
+            sampled=sampled,
         )
 
     def on_centres(self, centres: np.ndarray) -> Task:

@@ -154,6 +154,6 @@ def fitted(task: Task, tuned: Tuned) -> Fit:
         selection=tuned.selection,
         left_out=LocalParts([left_out]),
         scatter=ridge.scatter,
-        training=task.settled(tuned.selection, tuned.centres),
+        training=task.settled(tuned.selection, tuned.centres, tuned.sampled),
         sampled=tuned.sampled,
     )

@@ -2,6 +2,18 @@
 
 from fisherkit.core.solvers.many import Solved, solve_many
 from fisherkit.core.solvers.rates import Rates, measured
-from fisherkit.core.solvers.sampled import expected_seconds, sample_size
+from fisherkit.core.solvers.refined import Factored
+from fisherkit.core.solvers.sampled import expected_seconds, leave_out, sample_size
+from fisherkit.core.solvers.symmetric import System
 
-__all__ = ["Rates", "Solved", "expected_seconds", "measured", "sample_size", "solve_many"]
+__all__ = [
+    "Factored",
+    "Rates",
+    "Solved",
+    "System",
+    "expected_seconds",
+    "leave_out",
+    "measured",
+    "sample_size",
+    "solve_many",
+]

@@ -12,6 +12,7 @@ from fisherkit.core.ridge import Ridge
 from fisherkit.core.solvers.symmetric import System
 
 _REFINEMENTS = 8  # a factor that needs more has too few digits
+_TOGETHER = 5 << 20  # numbers of columns solved for at the same time
 
 
 @dataclass(frozen=True)
@@ -56,28 +57,51 @@ def solve_refined(system: System) -> Ridge | None:
     1e-7 of the largest target (`System`); left-out denominators have the digits of the factor.
     ``None`` where it has too few. Memory is that of K in double precision.
     """
-    found = refine(system)
+    found = Factored.of(system)
     if found is None:
         return None
-    factor, solved = found
-    half, share = arrays.inverse_half(factor), system.share(solved)
-    resolvent = HalfResolvent(half, solved[:, -1], share, system.mu, system.weights.root)
-    return system.ridge(solved, resolvent)
+    half, share = arrays.inverse_half(found.factor), system.share(found.solved)
+    a, root = found.solved[:, -1], system.weights.root
+    return system.ridge(found.solved, HalfResolvent(half, a, share, system.mu, root))
 
 
-def refine(system: System) -> tuple[Array, Array] | None:
-    """The factor of M, and M^-1 b refined with it; ``None`` where it has too few digits."""
-    factor = _factor(system)
-    if factor is None:
+@dataclass(frozen=True)
+class Factored:
+    """A system with the factor of M in single precision, and M^-1 b refined with it."""
+
+    system: System
+    factor: Array
+    solved: Array
+
+    @classmethod
+    def of(cls, system: System) -> Factored | None:
+        """``None`` where the factor has too few digits."""
+        factor = _factor(system)
+        if factor is None:
+            return None
+        solved, rest = 0 * system.both, system.both
+        for _ in range(_REFINEMENTS):
+            step = arrays.cholesky_solve(factor, arrays.cast(rest, factor.dtype))
+            solved = solved + arrays.widen(step)
+            rest = system.rest(solved)
+            if system.settled(rest):
+                return cls(system, factor, solved)
         return None
-    solved, rest = 0 * system.both, system.both
-    for _ in range(_REFINEMENTS):
-        step = arrays.cholesky_solve(factor, arrays.cast(rest, factor.dtype))
-        solved = solved + arrays.widen(step)
-        rest = system.rest(solved)
-        if system.settled(rest):
-            return factor, solved
-    return None
+
+    def inverse(self, R: Array) -> Array:
+        """M^-1 R (n, t), to the digits of the factor."""
+        return arrays.widen(arrays.cholesky_solve(self.factor, arrays.cast(R, self.factor.dtype)))
+
+    def inverse_diagonal(self, rows: np.ndarray) -> Array:
+        """(M^-1)_ii of some rows (q,): the squared length of L^-1 e_i, L the factor."""
+        xp, parts = arrays.namespace(self.factor), []
+        everyone = arrays.indices(np.arange(self.system.n), self.factor)
+        for some in arrays.row_blocks(len(rows), self.system.n, _TOGETHER):
+            place = arrays.indices(rows[some], self.factor)
+            E = xp.astype(everyone[:, None] == place[None, :], self.factor.dtype)
+            half = arrays.solve_lower(self.factor, E)
+            parts.append(xp.sum(half * half, axis=0))
+        return arrays.widen(xp.concat(parts, axis=0))
 
 
 def _factor(system: System) -> Array | None:

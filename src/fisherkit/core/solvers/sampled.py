@@ -17,13 +17,13 @@ import numpy as np
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.ridge import Ridge
-from fisherkit.core.solvers import conjugate, rates, refined
+from fisherkit.core.solvers import conjugate, rates
+from fisherkit.core.solvers.refined import Factored
 from fisherkit.core.solvers.symmetric import System
 
 EVERY_ROW = 12_000  # up to which all are left out
 _LEAST, _MOST, _FOR_EACH = 500, 2000, 100  # sampled rows, and those for each column of targets
 _RANK, _SHARE = 2000, 0.1  # of a preconditioner, at most, and of the rows
-_TOGETHER = 1 << 22  # numbers of columns solved for at the same time
 
 
 def sample_size(n: int, k: int, reference: Array) -> int | None:
@@ -77,15 +77,20 @@ def solve_sampled(system: System, rows: np.ndarray) -> tuple[Ridge | None, str]:
     if speed.conjugate(n, _rank(n), sample) < speed.factored(n, sample):
         found = _by_steps(system, _rank(n), rows)
     if found is None:
-        found, method = _by_factor(system, rows), "cholesky"
-    if found is None:
-        return None, method
-    solved, inner = found
+        factored, method = Factored.of(system), "cholesky"
+        if factored is None:
+            return None, method
+        found = factored.solved, factored.inverse_diagonal(rows)
+    return leave_out(system, *found, rows), method
+
+
+def leave_out(system: System, solved: Array, inner: Array, rows: np.ndarray) -> Ridge:
+    """The fit from M^-1 b, with (M^-1)_ii (q,) of the rows that can be left out."""
     xp, place = arrays.namespace(solved), arrays.indices(rows, solved)
     a = xp.take(solved[:, -1], place, axis=0)
-    known = np.full(n, np.nan)
+    known = np.full(system.n, np.nan)
     known[rows] = arrays.to_numpy(system.mu * (inner - system.share(solved) * a * a))
-    return system.ridge(solved, SampledResolvent(arrays.like(known, solved))), method
+    return system.ridge(solved, SampledResolvent(arrays.like(known, solved)))
 
 
 def _by_steps(system: System, rank: int, rows: np.ndarray) -> tuple[Array, Array] | None:
@@ -94,19 +99,3 @@ def _by_steps(system: System, rank: int, rows: np.ndarray) -> tuple[Array, Array
     solved = conjugate.solve_all(system, P)
     inner = None if solved is None else conjugate.inverse_diagonal(system, P, rows)
     return None if solved is None or inner is None else (solved, inner)
-
-
-def _by_factor(system: System, rows: np.ndarray) -> tuple[Array, Array] | None:
-    """The same by a Cholesky factor L: (M^-1)_ii is the squared length of L^-1 e_i."""
-    found = refined.refine(system)
-    if found is None:
-        return None
-    factor, solved = found
-    xp, parts = arrays.namespace(system.Y), []
-    everyone = arrays.indices(np.arange(system.n), system.Y)
-    for some in arrays.row_blocks(len(rows), system.n, _TOGETHER):
-        place = arrays.indices(rows[some], system.Y)
-        E = xp.astype(everyone[:, None] == place[None, :], factor.dtype)
-        half = arrays.solve_lower(factor, E)
-        parts.append(xp.sum(half * half, axis=0))
-    return solved, arrays.widen(xp.concat(parts, axis=0))
