@@ -474,8 +474,8 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         at least as large as that of the new row, ``|y - f(x)| <= |R_i(x, y)|``. "jackknife+" has
         quantiles of ``f(x) - q_ix R_i -+ |R_i|``, predictions without row i and its own residual.
 
-        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + log n)) for each new row. After a
-        fit that has left out a sample of the rows, new rows are compared with that sample: one
+        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + log n)) for each new row. After
+        a fit that has left out a sample of the rows, new rows are compared with that sample: one
         factorisation in single precision, and O(n^2) for each new row.
 
         Examples
