@@ -171,7 +171,7 @@ def test_rates_are_positive_and_steps_pay_beyond_some_number_of_rows():
     assert min(speed.product, speed.factor, speed.memory) > 0
     assert rates.measured() is speed
     usual = Rates(product=1e11, factor=1e11, memory=1e10)
-    assert usual.factored(12_000, 500) < usual.conjugate(12_000, 1200, 500)
+    assert usual.factored(6_000, 500) < usual.conjugate(6_000, 600, 500)
     assert usual.factored(40_000, 500) > usual.conjugate(40_000, 2000, 500)
 
 
@@ -195,3 +195,17 @@ def test_rows_in_an_order_are_given_back_in_theirs(sample):
             words = {"strip": (places,), "residuals": (Y,), "block": (places, places[1:])}[call]
             found, truth = (getattr(part, call)(*words) for part in (resolvent, exact.resolvent))
             assert_allclose(found, truth, atol=1e-3 * np.abs(truth).max())
+
+
+def test_a_preconditioner_that_leaves_much_is_left_to_the_factor(monkeypatch):
+    X, Y, weights = problem()
+    system = System.of(Gram(X, Kernel("rbf", gamma=0.4)), Y, weights, BIASES["free"], MU)
+    poor, good = Preconditioner.of(system, 24), Preconditioner.of(system, 200)
+    assert poor.all_steps > good.all_steps and poor.column_steps > good.column_steps
+    between = Rates(product=1e30, factor=1.0, memory=1.0)
+    limit = between.factored(N, len(ROWS))
+    between = Rates(1e30, 1.0, between.steps(N, 1, 0.5 * poor.all_steps, 0.0) / limit)
+    monkeypatch.setattr(sampled.rates, "measured", lambda: between)
+    for share, method in ((0.1, "cholesky"), (200 / N, "conjugate")):
+        monkeypatch.setattr(sampled, "_SHARE", share)
+        assert solve_sampled(system, ROWS)[1] == method

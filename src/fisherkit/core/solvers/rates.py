@@ -14,7 +14,7 @@ from fisherkit.core import arrays
 _SIZE = 1536  # rows of the matrices that are measured with
 _BEYOND_CACHES = 1 << 23  # numbers, in double precision
 _TRIALS = 2
-_STEPS, _SAMPLE_STEPS = 20, 3  # of conjugate gradients, and of those of sampled rows
+_GOOD = (20.0, 2.0)  # steps with a good preconditioner, and those of columns
 _RANKED = 7  # products of n r^2 that a preconditioner of rank r takes
 _EIGEN = 6  # times an inverse by Cholesky
 _WIDE = 8  # bytes of a number in double precision
@@ -46,10 +46,14 @@ class Rates:
         return _EIGEN * self.exact(n)
 
     def conjugate(self, n: int, rank: int, columns: int) -> float:
-        """Seconds of conjugate gradients on n rows, as many steps as they usually take."""
+        """Seconds of conjugate gradients on n rows with a good preconditioner of this rank."""
         preconditioner = _RANKED * n * rank**2 / self.product
-        steps = _STEPS * _WIDE * n * n / 2 / self.memory
-        return preconditioner + steps + _SAMPLE_STEPS * 2 * n * n * columns / self.product
+        return preconditioner + self.steps(n, columns, *_GOOD)
+
+    def steps(self, n: int, columns: int, all_steps: float, column_steps: float) -> float:
+        """Seconds of so many steps: of the whole system, and of the columns of sampled rows."""
+        whole = all_steps * _WIDE * n * n / 2 / self.memory
+        return whole + column_steps * 2 * n * n * columns / self.product
 
 
 @cache

@@ -74,8 +74,11 @@ def solve_sampled(system: System, rows: np.ndarray) -> tuple[Ridge | None, str]:
     """The fit of `solve` (rkhs) that knows how to leave out some rows, and by which method."""
     n, sample, speed = system.n, len(rows), rates.measured()
     found, method = None, "conjugate"
-    if speed.conjugate(n, _rank(n), sample) < speed.factored(n, sample):
-        found = _by_steps(system, _rank(n), rows)
+    limit = speed.factored(n, sample)
+    if speed.conjugate(n, _rank(n), sample) < limit:
+        P = conjugate.Preconditioner.of(system, _rank(n))
+        if speed.steps(n, sample, P.all_steps, P.column_steps) < limit:
+            found = _by_steps(system, P, rows)
     if found is None:
         factored, method = Factored.of(system), "cholesky"
         if factored is None:
@@ -93,9 +96,10 @@ def leave_out(system: System, solved: Array, inner: Array, rows: np.ndarray) -> 
     return system.ridge(solved, SampledResolvent(arrays.like(known, solved)))
 
 
-def _by_steps(system: System, rank: int, rows: np.ndarray) -> tuple[Array, Array] | None:
+def _by_steps(
+    system: System, P: conjugate.Preconditioner, rows: np.ndarray
+) -> tuple[Array, Array] | None:
     """M^-1 b and (M^-1)_ii of some rows (q,) by conjugate gradients."""
-    P = conjugate.Preconditioner.of(system, rank)
     solved = conjugate.solve_all(system, P)
     inner = None if solved is None else conjugate.inverse_diagonal(system, P, rows)
     return None if solved is None or inner is None else (solved, inner)
