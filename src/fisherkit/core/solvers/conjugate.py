@@ -19,6 +19,7 @@ import numpy as np
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.basis import low_rank
+from fisherkit.core.progress import Meter
 from fisherkit.core.solvers.symmetric import System
 
 _STEPS = 100  # beyond which a factorisation is quicker
@@ -136,12 +137,13 @@ def inverse_diagonal(system: System, P: Preconditioner, rows: np.ndarray) -> Arr
 
     ``None`` where that takes too many steps.
     """
-    parts = []
+    parts, meter = [], Meter("leaving out rows", len(rows))
     for some in arrays.row_blocks(len(rows), system.n, _TOGETHER):
         found = _diagonal(system, P, rows[some])
         if found is None:
             return None
         parts.append(found)
+        meter.advance(len(found))
     return arrays.like(np.concatenate(parts), system.Y)
 
 

@@ -22,8 +22,10 @@ _WIDE = 8  # bytes of a number in double precision
 
 @dataclass(frozen=True)
 class Rates:
-    """Operations per second of products and of Cholesky factors in single precision, and bytes
-    that memory gives per second."""
+    """What the machine does in a second.
+
+    Operations of products and of Cholesky factors in single precision, and bytes read from memory.
+    """
 
     product: float
     factor: float

@@ -10,6 +10,7 @@ from fisherkit.core.arrays import Array
 from fisherkit.core.bias import Bias
 from fisherkit.core.canonical import trace_unit
 from fisherkit.core.kernels import Gram
+from fisherkit.core.progress import Meter
 from fisherkit.core.ridge import Resolvent, Ridge
 from fisherkit.core.weights import Weights
 
@@ -27,8 +28,12 @@ class UpperBlocks:
 
     @classmethod
     def of(cls, gram: Gram) -> UpperBlocks:
-        rows = list(arrays.row_blocks(gram.n, gram.n, _BLOCK))
-        return cls(rows, [gram.upper(some) for some in rows])
+        rows, blocks = list(arrays.row_blocks(gram.n, gram.n, _BLOCK)), []
+        meter = Meter("kernel matrix", gram.n)
+        for some in rows:
+            blocks.append(gram.upper(some))
+            meter.advance(some.stop - some.start)
+        return cls(rows, blocks)
 
     def __matmul__(self, V: Array) -> Array:
         """K V for V (n, k), in the precision of V."""
