@@ -161,7 +161,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     100 rows for each column of codes, at least 500 and at most 2,000, on which levels have not
     looked; probabilities rest on these. Coefficients are then found by a Cholesky factor or by
     conjugate gradients, whichever is predicted to be quicker on this machine: predictions agree to
-    1e-7 of the largest target, left-out residuals to some 1e-3. `predict_set` compares new rows
+    1e-7 of the largest target, left-out residuals to some 3e-4. `predict_set` compares new rows
     with the sample. What needs every row, as `audit` does, makes a factorisation of its own in
     double precision; so does a fit to given width and mu.
 
