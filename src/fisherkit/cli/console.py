@@ -100,8 +100,10 @@ def _after_selection(model: ClassifierMixin, y: np.ndarray) -> ErrorRate:
     if hasattr(model, "cv_error_"):
         return {"how": "cross-validation", "error": model.cv_error_, "rows": len(y)}
     scores = model.loo_proba_ if hasattr(model, "loo_proba_") else model.loo_decision_
+    known = np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)  # rows that were left out
+    scores = scores[known]
     winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-    return _error("leave-one-out", model.classes_[winners] != y)
+    return _error("leave-one-out", model.classes_[winners] != y[known])
 
 
 def _held_out(training: Training, classes: np.ndarray) -> ErrorRate | None:

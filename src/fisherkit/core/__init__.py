@@ -74,7 +74,15 @@ from fisherkit.core.ridge import (
     left_out_and_fit,
     solve,
     solve_left_out,
-    solve_refined,
     solve_whitened,
+)
+from fisherkit.core.solvers import (
+    Factored,
+    System,
+    expected_seconds,
+    leave_out,
+    measured,
+    sample_size,
+    solve_many,
 )
 from fisherkit.core.weights import Weights

@@ -255,6 +255,11 @@ def take_rows(x: Array, rows: Array) -> Array:
     return x[rows] if is_numpy(x) else namespace(x).take(x, rows, axis=0)
 
 
+def some_rows(x: Array, rows: Array | slice) -> Array:
+    """x[rows] for rows in sequence, of which nothing is copied, or at these places."""
+    return x[rows, :] if isinstance(rows, slice) else namespace(x).take(x, rows, axis=0)
+
+
 def add_to_diagonal(M: Array, value: float) -> None:
     """M + value I in place, for a square C-contiguous M."""
     if is_numpy(M):
@@ -383,10 +388,20 @@ def _symmetric_rows(lower: np.ndarray, rows: slice) -> np.ndarray:
     return out
 
 
+def set_symmetric(M: Array, rows: slice, block: Array) -> None:
+    """M[rows, rows.start:] = block (b, n - start) in a symmetric ``M`` (n, n) for `cholesky`.
+
+    NumPy: that reads no more, and memory below the diagonal is not touched.
+    """
+    M[rows, rows.start :] = block
+    if not is_numpy(M):
+        M[rows.start :, rows] = block.T
+
+
 def cholesky(M: Array) -> Array | None:
     """Factor of a positive definite ``M``, consumed, for the functions below; ``None`` otherwise.
 
-    NumPy: LAPACK in place, n^3/3 flops, the other triangle is left as it was.
+    NumPy: LAPACK in place, n^3/3 flops. The upper triangle is read, the other left as it was.
     """
     if is_numpy(M):
         (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (M,))

@@ -1,8 +1,8 @@
 """Ridge fits in canonical form: coefficients, residuals, and every left-out prediction.
 
 `RidgePath` is a `Canonical` with targets: all mu at once, with derivatives. `Ridge` is the fit at
-one mu, from the path or from one Cholesky factorisation (`solve`), with what is needed to leave
-rows out of it. The formulas are those of `fisherkit.core.canonical`.
+one mu, from the path, one Cholesky factorisation (`solve`) or `fisherkit.core.solvers`, with what
+is needed to leave rows out of it. The formulas are those of `fisherkit.core.canonical`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ import numpy as np
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
-from fisherkit.core.bias import Bias, rank_two_update
+from fisherkit.core.bias import Bias
 from fisherkit.core.canonical import Canonical, trace_unit, whiten
-from fisherkit.core.kernels import Gram
 from fisherkit.core.weights import Weights
 
 _SQUARING = 1e-4  # relative mu below which squaring K costs digits
-_LARGE_BLOCK = 1 << 23  # kernel values in double precision at a time
-_REFINEMENTS, _REFINED, _SOLVED = 8, 1e-12, 1e-8  # relative errors: enough, and too much
 _GRID = 1 << 22  # residuals (rows, targets, values of mu) priced at once
 
 
@@ -111,6 +108,17 @@ class Residuals:
     def residual(self) -> Array:
         """y - f on the rows trained on, (n, k)."""
         return self.BY / self.weights.root[:, None]
+
+    def taken(self, rows: Array) -> Residuals:
+        """Those of some of the rows; E is that of all."""
+        xp = arrays.namespace(self.Y)
+        return Residuals(
+            Y=xp.take(self.Y, rows, axis=0),
+            weights=self.weights.take(rows),
+            B_diag=xp.take(self.B_diag, rows, axis=0),
+            BY=xp.take(self.BY, rows, axis=0),
+            scatter=self.scatter,
+        )
 
     def leave_one_out(self) -> Array:
         """y_i - f_(i)(x_i), (n, k); exact with centres fixed."""
@@ -367,91 +375,6 @@ def coefficients_at(
     solved = arrays.cholesky_solve(factor, xp.concat([targets, s[:, None]], axis=1))
     alpha, intercept, _ = bias.eliminate(solved, s, targets)
     return s[:, None] * alpha, intercept
-
-
-@dataclass(frozen=True)
-class HalfResolvent:
-    """B(mu) = mu (H'H - share a a') from H (n, n), the inverse of a Cholesky factor."""
-
-    half: Array
-    a: Array
-    share: float
-    mu: float
-    root: Array
-
-    def diagonal(self) -> Array:
-        xp = arrays.namespace(self.half)
-        blocks = arrays.row_blocks(*self.half.shape)
-        squares = [xp.sum(self.half[:, some] * self.half[:, some], axis=0) for some in blocks]
-        whole = arrays.widen(xp.concat(squares, axis=0))
-        return self.mu * (whole - self.share * self.a * self.a)
-
-    def block(self, rows: Array, columns: Array) -> Array:
-        xp = arrays.namespace(self.half)
-        left, right = (xp.take(self.half, places, axis=1) for places in (rows, columns))
-        a, b = (xp.take(self.a, places, axis=0) for places in (rows, columns))
-        product = arrays.widen(left.T @ right)
-        return self.mu * (product - (self.share * a)[:, None] * b[None, :])
-
-    def strip(self, rows: Array) -> Array:
-        """All columns of some rows, (b, n)."""
-        return self.block(rows, arrays.indices(np.arange(self.a.shape[0]), self.a))
-
-    def residuals(self, Y: Array) -> Array:
-        whitened = self.root[:, None] * Y
-        inner = self.half.T @ (self.half @ arrays.cast(whitened, self.half.dtype))
-        outer = self.a[:, None] * (self.share * (self.a @ whitened))[None, :]
-        return self.mu * (arrays.widen(inner) - outer)
-
-
-def solve_refined(
-    gram: Gram, Y: Array, weights: Weights, bias: Bias, mu: float
-) -> tuple[Ridge, float] | None:
-    """The fit of `solve` (rkhs) by a factor in single precision: half the time and memory.
-
-    Coefficients are refined with rows of K in double precision until they solve the system;
-    left-out denominators have the digits of the factor. ``None`` where it has too few.
-    """
-    xp, s, n = arrays.namespace(Y), weights.root, gram.n
-    unit = trace_unit(float(weights.v @ gram.diagonal()), weights.total)
-    both = xp.concat([s[:, None] * Y, s[:, None]], axis=1)
-    G, blocks = None, list(arrays.row_blocks(n, n, _LARGE_BLOCK))
-    for rows in blocks:
-        part = arrays.narrow(gram.block(rows) * s[rows, None] * s[None, :])
-        G = arrays.empty((n, n), part) if G is None else G
-        G[rows, :] = part
-    assert G is not None
-    if bias.variance:
-        narrow = arrays.cast(s, G.dtype)
-        rank_two_update(G, narrow, (0.5 * bias.variance) * narrow)
-    arrays.add_to_diagonal(G, mu)
-    factor = arrays.cholesky(G)
-    if factor is None:
-        return None
-    solved, rest = xp.zeros_like(both), both
-    for _ in range(_REFINEMENTS):
-        solved = solved + arrays.widen(arrays.cholesky_solve(factor, arrays.cast(rest, G.dtype)))
-        image = [s[rows, None] * (gram.block(rows) @ (s[:, None] * solved)) for rows in blocks]
-        rest = both - xp.concat(image, axis=0) - mu * solved
-        rest = rest - s[:, None] * (bias.variance * (s @ solved))[None, :]
-        error = float(xp.max(xp.abs(rest))) / float(xp.max(xp.abs(both)))
-        if error <= _REFINED:
-            break
-    if not error <= _SOLVED:
-        return None
-    alpha, intercept, share = bias.eliminate(solved, s, both[:, :-1])
-    resolvent = HalfResolvent(arrays.inverse_half(factor), solved[:, -1], share, mu, s)
-    ridge = Ridge(
-        Y=Y,
-        weights=weights,
-        B_diag=resolvent.diagonal(),
-        BY=mu * alpha,
-        scatter=mu * (both[:, :-1].T @ alpha),
-        resolvent=resolvent,
-        coef=s[:, None] * alpha,
-        intercept=intercept,
-    )
-    return ridge, unit
 
 
 def left_out_and_fit(

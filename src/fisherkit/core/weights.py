@@ -94,9 +94,13 @@ class Weights:
 
     def of_classes(self, indicator: Array) -> Weights:
         """The weights of each class of rows with this membership (n, c): all copies, their cost."""
-        copies, mass = self.frequency @ indicator, self.v @ indicator
+        return Weights.of_sums(self.frequency @ indicator, self.v @ indicator)
+
+    @classmethod
+    def of_sums(cls, copies: Array, mass: Array) -> Weights:
+        """The weights of classes from the sums of w and v over their rows (c,)."""
         xp = arrays.namespace(copies)
-        return Weights(copies, mass / xp.where(copies > 0, copies, xp.ones_like(copies)))
+        return cls(copies, mass / xp.where(copies > 0, copies, xp.ones_like(copies)))
 
     def mean(self, Y: Array) -> Array:
         """Weighted column means of Y (n, k)."""

@@ -71,6 +71,7 @@ def fit(rows: RowSource, spec: Spec) -> FeatureFit:
         left_out=result.left_out,
         scatter=result.scatter,
         training=result.training,
+        sampled=result.sampled,
         gamma=arrays.like(gamma, raw),
         relevance=arrays.like(relevances, raw),
         widths=widths,

@@ -21,12 +21,13 @@ from fisherkit.core import (
     Kernel,
     Ridge,
     RidgePath,
+    System,
     Weights,
     arrays,
     progress,
 )
 from fisherkit.estimators import opening, validation
-from fisherkit.inference import BLOCK, Reach
+from fisherkit.inference import Reach, SampledReach
 from fisherkit.rows import (
     IN_MEMORY,
     Basis,
@@ -249,10 +250,16 @@ class KernelModel(BaseEstimator):
             )
         return self._training.fresh()
 
-    def _reach(self) -> tuple[Reach, Array]:
+    def _reach(self) -> tuple[Reach | SampledReach, Array]:
         """The fit as one that rows can be added to, and its centres, as new rows see them."""
         task = self._fresh_training()
         design, Y = task.problem.design, task.problem.Y
+        if task.sampled is not None:
+            assert task.mu is not None
+            system = System.of(design.gram, Y, design.weights, design.bias, task.mu)
+            sampled = SampledReach.of(system, task.sampled)
+            if sampled is not None:
+                return sampled, design.gram.X if task.features is None else task.features
         if design.every_row:
             design = replace(design, basis="full")
         found = Decomposer(design).decompose(task.gamma, lambda unit: 0.0)
@@ -265,7 +272,7 @@ class KernelModel(BaseEstimator):
         return reach, arrays.namespace(Y).take(features, centres, axis=0)
 
     def _kernel_blocks(
-        self, X: Any, method: str, centres: Array, *, diagonal: bool
+        self, X: Any, method: str, centres: Array, size: int, *, diagonal: bool
     ) -> Iterator[tuple[Array, Array | None]]:
         """Kernel values of new rows with the centres, and with themselves, in row blocks."""
         self._check_namespace(X, method)
@@ -276,7 +283,7 @@ class KernelModel(BaseEstimator):
                 f"{method} with method='full' needs k(x, x) of the new rows, which "
                 "kernel='precomputed' does not give. Use method='jackknife+'."
             )
-        for rows in arrays.row_blocks(X.shape[0], centres.shape[0], BLOCK):
+        for rows in arrays.row_blocks(X.shape[0], centres.shape[0], size):
             some = X[rows, :]
             if precomputed:
                 yield arrays.namespace(X).take(some, centres, axis=1), None

@@ -66,9 +66,11 @@ class DecisionMixin(ClassifierMixin):
 class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DecisionMixin):
     """From the scores of a `KernelModel` to decisions, labels, probabilities and coordinates."""
 
-    def _decide(self, left: Parts, rule: Rule, classes: Weights, scatter: Array) -> Sequence[Any]:
+    def _decide(
+        self, left: Parts, rule: Rule, classes: Weights, scatter: Array, *, sampled: bool = False
+    ) -> Sequence[Any]:
         """Decisions, coordinates and probabilities; returns a column of leave-one-out decisions."""
-        decided = decide(left, rule, classes, scatter)
+        decided = decide(left, rule, classes, scatter, sampled=sampled)
         self._decision = decided.decision
         self._n_features_out = decided.decision.axes.shape[1]
         self._set_calibration(decided.slope)
@@ -152,7 +154,9 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         or f(x), is no larger than that of the new row exceeds 1 - ``confidence``. For "jackknife+"
         the new row has the score f(x) - q_ix R_i, its prediction without row i, beside row i.
 
-        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + c k)) for each new row.
+        *Cost.* One decomposition, O(n^3) or O(n r^2), and O(n (r + c k)) for each new row. After a
+        fit that has left out a sample of the rows, new rows are compared with that sample: one
+        factorisation in single precision, and O(n^2) for each new row.
 
         Examples
         --------
@@ -170,14 +174,14 @@ class DiscriminantMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Decis
         confidence = validation.confidence(confidence)
         validation.one_of("method", method, conformal.METHODS)
         reach, centres = self._reach()
-        indicator = membership(reach.ridge.Y)
+        indicator, (codes, weights) = membership(reach.ridge.Y), reach.everyone
         xp = arrays.namespace(indicator)
-        cost = xp.max(indicator * reach.ridge.weights.cost[:, None], axis=0)
+        cost = xp.max(membership(codes) * weights.cost[:, None], axis=0)
         balanced = self._decision.rule.balanced
         sets = conformal.Sets(reach, indicator, cost, balanced, class_conditional)
         full = method == "full"
         blocks = self._kernel_blocks(
-            X, "predict_set", centres, diagonal=full and reach.needs_diagonal
+            X, "predict_set", centres, reach.block, diagonal=full and reach.needs_diagonal
         )
         p = xp.concat([sets.p_values(k, own, method) for k, own in blocks], axis=0)
         return p > 1 - confidence + 1e-9  # a p-value that equals 1 - confidence excludes

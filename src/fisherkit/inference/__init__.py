@@ -1,4 +1,4 @@
-"""Exact leave-one-out at work: relabelling, influence, conformal prediction."""
+"""Exact leave-one-out at work: relabelling, influence, conformal prediction, explanations."""
 
 from fisherkit.inference.changed_rows import (
     LeftOutTerm,
@@ -6,7 +6,8 @@ from fisherkit.inference.changed_rows import (
     left_out_sum,
     score_changes,
 )
-from fisherkit.inference.conformal import BLOCK, Reach
+from fisherkit.inference.conformal import Reach
 from fisherkit.inference.influence import influences, leverages
 from fisherkit.inference.relabel import Relabelled
+from fisherkit.inference.sampled import SampledReach
 from fisherkit.inference.shapley import Shares, base_values, shapley_values

@@ -23,14 +23,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fisherkit.core import Array, Canonical, Ridge, RidgePath, arrays
+from fisherkit.core import Array, Canonical, Ridge, RidgePath, Weights, arrays
 from fisherkit.inference.influence import remaining
+from fisherkit.inference.sampled import SampledReach
 
 METHODS = ("full", "jackknife+")
-BLOCK = 1 << 18  # pairs of a new row and a training row held at once
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Reach:
     features (every row a centre, rkhs penalty) the kernel itself measures it, and ``level`` is its
     mean over all pairs of rows.
     """
+
+    block: ClassVar[int] = 1 << 18  # pairs of a new row and a centre held at once
 
     canonical: Canonical
     ridge: Ridge
@@ -76,6 +79,11 @@ class Reach:
             mean=mean,
             level=level,
         )
+
+    @property
+    def everyone(self) -> tuple[Array, Weights]:
+        """Targets (n, k) and weights of all rows."""
+        return self.ridge.Y, self.ridge.weights
 
     @property
     def needs_diagonal(self) -> bool:
@@ -134,7 +142,7 @@ class Sets:
     mean of the targets trained on (t, or the class shares).
     """
 
-    reach: Reach
+    reach: Reach | SampledReach
     indicator: Array
     cost: Array
     balanced: bool
@@ -150,7 +158,7 @@ class Sets:
         g = reach.coordinates(k)
         f, q, variance = reach.scores(k), reach.cross(g), reach.variance(g, k, diagonal)
         a, d, r, Y = remaining(reach.ridge), weights.delta, reach.ridge.residual, reach.ridge.Y
-        total = xp.sum(weights.v[:, None] * Y, axis=0)
+        total, mass = self._total()
         columns = []
         steps: dict[float, tuple[Array, Array]] = {}  # shared by classes of equal cost
         for label in range(self.indicator.shape[1]):
@@ -165,9 +173,9 @@ class Sets:
                 loo = (r[:, j] - pull * (y[j] - f[:, j])[:, None]) / bottom
                 decisions.append(Y[:, j] - loo)
                 if self.balanced:
-                    mean = (total[j] + w * y[j] - d * Y[:, j]) / (weights.mass + w - d)
+                    mean = (total[j] + w * y[j] - d * Y[:, j]) / (mass + w - d)
                     decisions[-1] = decisions[-1] - mean
-            threshold = total / weights.mass if self.balanced else xp.zeros_like(total)
+            threshold = total / mass if self.balanced else xp.zeros_like(total)
             new = self._margin([(f - threshold)[:, j] for j in range(Y.shape[1])], y)
             columns.append(self._share(self._margin(decisions, Y.T), new[:, None], label))
         return xp.stack(columns, axis=1)
@@ -177,7 +185,9 @@ class Sets:
         reach, weights = self.reach, self.reach.ridge.weights
         f, q = reach.scores(k), reach.cross(reach.coordinates(k))
         Y, loo = reach.ridge.Y, reach.ridge.leave_one_out()
-        threshold = weights.fold_mean(Y) if self.balanced else xp.zeros_like(Y)
+        threshold = xp.zeros_like(Y)
+        if self.balanced:
+            threshold = weights.fold_mean_within(Y, *self._total())
         usual = self._margin([(Y - loo - threshold)[:, j] for j in range(Y.shape[1])], Y.T)
         without = [
             f[:, j, None] - q * (weights.delta * loo[:, j]) - threshold[:, j]
@@ -188,6 +198,11 @@ class Sets:
             new = self._margin(without, self._target(label))
             columns.append(self._share(usual[None, :], new, label))
         return xp.stack(columns, axis=1)
+
+    def _total(self) -> tuple[Array, float]:
+        """The weighted sum of all targets (k,), and the sum of the weights."""
+        Y, weights = self.reach.everyone
+        return arrays.namespace(Y).sum(weights.v[:, None] * Y, axis=0), weights.mass
 
     def _target(self, label: int) -> Array:
         """Codes (k,) of a class."""
@@ -222,7 +237,7 @@ class Sets:
 
 
 def interval(
-    reach: Reach, k: Array, diagonal: Array | None, confidence: float, method: str
+    reach: Reach | SampledReach, k: Array, diagonal: Array | None, confidence: float, method: str
 ) -> tuple[Array, Array]:
     """Lower and upper ends (t, columns) at rows of kernel values k (t, m).
 

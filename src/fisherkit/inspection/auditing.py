@@ -16,7 +16,7 @@ from fisherkit.estimators import (
     validation,
 )
 from fisherkit.inference import influences, leverages
-from fisherkit.inspection.left_out import left_out_logits
+from fisherkit.inspection.left_out import judged_logits, left_out_logits
 from fisherkit.tuning import probabilities
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ def audit(
     A small probability is a doubt, not a proof: it may be a wrong label or a rare case. Rows of
     weight 0 are judged by the model, on which they have no influence.
 
+    Every row is judged, also where the fit has left out a sample of them alone: the factorisation
+    that the leverages need is then that of all rows in double precision.
+
     *Cost.* One fit, one more factorisation (in memory of O(n r) where the fit had a low-rank form
     or centres), and O(n^2 (r + k)) flops for the influences of all rows on all others, a few
     million pairs at a time: 45,000 rows on 500 centres are 2e12 flops.
@@ -123,26 +126,30 @@ def doubts(
     """The table of `audit` for a model that has been fitted to y.
 
     Without ``leverage`` and ``influence`` it ends with the probability and costs next to nothing,
-    for every classifier; rows that were never left out have NaN and come last.
+    for every classifier; rows that were never left out keep their label, have NaN and come last.
     """
     import pandas as pd
 
-    logits = left_out_logits(model)
+    ridge = inside(model).refit() if leverage or influence else None
+    if ridge is not None and isinstance(model, KernelFisherClassifier):
+        logits = judged_logits(model, ridge)
+    else:
+        logits = left_out_logits(model)
+    known = np.all(np.isfinite(logits), axis=1)
     given = _positions(model.classes_, y)
     classes = arrays.to_numpy(model.classes_)
     n = len(given)
     table = pd.DataFrame(
         {
             "label": classes[given],
-            "suggested": classes[winners(logits)],
+            "suggested": classes[np.where(known, winners(logits), given)],
             "probability": probabilities(logits, 1.0)[np.arange(n), given],
         },
         index=index,
     )
-    if leverage or influence:
-        ridge = inside(model).refit()
+    if ridge is not None:
         table["leverage"] = _spread(model, leverages(ridge), n)
-    if influence:
+    if influence and ridge is not None:
         table["influence"] = _spread(model, influences(ridge), n)
     return table.sort_values("probability", kind="stable")
 

@@ -21,7 +21,7 @@ from fisherkit.estimators import (
     KernelFisherClassifier,
     inside,
 )
-from fisherkit.tuning import Selection, Softmax, decide_rows, mu_grid
+from fisherkit.tuning import Selection, Softmax, decide_again, decide_rows, mu_grid
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,20 @@ def left_out_logits(model: ClassifierMixin) -> np.ndarray:
     else:
         decisions, slope = arrays.to_numpy(model.loo_decision_), model.calibration_
     return slope.value * decisions.reshape(len(decisions), -1)
+
+
+def judged_logits(model: KernelFisherClassifier, ridge: Ridge) -> np.ndarray:
+    """`left_out_logits` for every row, also where the fit has left out a sample of them alone.
+
+    ``ridge`` is the fit once more; the probabilities stay those of the fit.
+    """
+    logits, view = left_out_logits(model), inside(model)
+    if model.selection_.sampled:
+        task, slope = view.training, model.calibration_
+        assert task is not None and task.labels is not None
+        again = decide_again(ridge, view.decision.rule, task.labels.of_classes, slope)
+        logits[task.kept] = slope.value * arrays.to_numpy(again)
+    return logits
 
 
 def cross_fitted(model: ClassifierMixin) -> Softmax | None:

@@ -1,7 +1,8 @@
 """With which parameters a method is fitted to a table of a given size.
 
-Up to 1,000 rows every row is in the kernel. Beyond, the model has some hundred centres; beyond
-3,000 rows the kernel width is chosen on a part of the rows first, and the rest on all of them.
+Up to a number of rows that the method names, every row is in the kernel. Beyond, the model has some
+hundred centres; beyond 3,000 rows its kernel width is chosen on a part of the rows first, and the
+rest on all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from fisherkit.methods.registry import (
 )
 from fisherkit.rows import memory_budget
 
-_EXACT_ROWS = 1000
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
 _LEARN_ROWS = 3000  # up to which the relevance of columns is learned unasked
 _FOLDS = 5
@@ -98,7 +98,7 @@ class Plan:
         parameters |= asked.parameters
         named = asked.kernel if isinstance(asked.kernel, str) else "rbf"
         widths = Kernel(named).has_gamma and "gamma" not in asked.parameters
-        search = method.one_width and widths and n_rows > WIDTH_ROWS
+        search = method.one_width and widths and n_rows > WIDTH_ROWS and centres is not None
         return cls(
             method=method,
             parameters=parameters,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fisherkit.core import Array, Bias, Decomposer, Fold, Gram, Kernel, Labels, Rule
+from fisherkit.core import Array, Bias, Decomposer, Fold, Gram, Kernel, Labels, Rule, arrays
 from fisherkit.rows.checks import centre_rows, component_count
 from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.planning import Plan
@@ -84,6 +84,7 @@ class Task:
     ``kept`` (n,) are their places in the data. ``labels`` and ``rule`` (a `Rule`) are ``None`` for
     a regression, and ``flat`` says that outputs have no second axis. ``features`` are what the
     fitted kernel compares new rows with, where that is not what the kernel matrix is made of.
+    ``sampled`` are the rows that have been left out, where not all have.
     """
 
     problem: Problem
@@ -95,6 +96,7 @@ class Task:
     labels: Labels | None = None
     rule: Any = None
     features: Array | None = None
+    sampled: np.ndarray | None = None
 
     @property
     def classes(self) -> Any:
@@ -124,7 +126,9 @@ class Task:
             decomposer=decomposer,
         )
 
-    def settled(self, selection: Selection, centres: np.ndarray) -> Task:
+    def settled(
+        self, selection: Selection, centres: np.ndarray, sampled: np.ndarray | None = None
+    ) -> Task:
         """The task with the hyper-parameters found, and without what only finding them needed."""
         problem = self.problem
         gram = problem.design.gram
@@ -139,6 +143,7 @@ class Task:
             mu=selection.mu,
             gamma=selection.gamma,
             search_gamma=False,
+            sampled=sampled,
         )
 
     def on_centres(self, centres: np.ndarray) -> Task:
@@ -155,7 +160,8 @@ class Fit:
 
     ``centres`` are the places of the centres in the data; the parts of ``left_out`` are the
     `Residuals` of the rows of positive weight, ``scatter`` (k, k) is E. ``training`` is there if
-    memory holds the rows, for what is asked of the fit later.
+    memory holds the rows, for what is asked of the fit later. Where every row is a centre but some
+    alone have been left out, the one part holds those, and ``sampled`` are their places.
     """
 
     expansion: Expansion
@@ -164,6 +170,16 @@ class Fit:
     left_out: Parts
     scatter: Array
     training: Task | None = None
+    sampled: np.ndarray | None = None
+
+    def of_every_row(self, column: Sequence[Array]) -> Sequence[Array]:
+        """A column with NaN for rows that have not been left out."""
+        if self.sampled is None:
+            return column
+        (known,), centres = column, len(self.centres)
+        host = np.full((centres, known.shape[1]), np.nan)
+        host[self.sampled] = arrays.to_numpy(known)
+        return [arrays.like(host, known)]
 
 
 class RowSource(Protocol):

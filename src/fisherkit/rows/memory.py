@@ -14,6 +14,7 @@ from fisherkit.core import (
     Gram,
     Kernel,
     Labels,
+    Residuals,
     Weights,
     arrays,
     median_gamma,
@@ -135,6 +136,9 @@ def fitted(task: Task, tuned: Tuned) -> Fit:
     else:
         rows = arrays.indices(tuned.centres, gram.X)
         centres = arrays.namespace(gram.X).take(gram.X, rows, axis=0)
+    left_out: Residuals = ridge
+    if tuned.sampled is not None:
+        left_out = ridge.taken(arrays.indices(tuned.sampled, gram.X))
     if tuned.selection.reason:
         log.info("%s", tuned.selection.reason)
     return Fit(
@@ -148,7 +152,8 @@ def fitted(task: Task, tuned: Tuned) -> Fit:
         ),
         centres=places,
         selection=tuned.selection,
-        left_out=LocalParts([ridge]),
+        left_out=LocalParts([left_out]),
         scatter=ridge.scatter,
-        training=task.settled(tuned.selection, tuned.centres),
+        training=task.settled(tuned.selection, tuned.centres, tuned.sampled),
+        sampled=tuned.sampled,
     )

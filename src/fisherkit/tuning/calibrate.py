@@ -116,21 +116,21 @@ def _counts_left(weights: Weights, indicator: Array, counts: Array) -> Array:
 
 
 def left_out_slope(
-    left: Parts, rule: Rule, classes: Weights, scatter: Array
+    left: Parts, rule: Rule, classes: Weights, scatter: Array, seen: Weights
 ) -> tuple[Slope, Sequence[Any]]:
     """The slope for the leave-one-out decisions of a fit, and a column of these (b, k).
 
-    The arguments are those of `fisherkit.tuning.decide`.
+    The arguments are those of `fisherkit.tuning.decide`; ``seen`` are the classes in the parts.
     """
     decisions = left.each(_decisions, [], rule, classes.v, scatter)
-    weights = left.each(_slope_weights, [], rule, classes.v)
-    (seen,) = left.total(_weight_of_classes, [weights])
-    total = float(arrays.namespace(seen).sum(seen))
+    weights = left.each(_slope_weights, [], rule, classes.v, seen.v)
+    (mass,) = left.total(_weight_of_classes, [weights])
+    total = float(arrays.namespace(mass).sum(mass))
 
     def terms(a: float) -> Array:
-        return left.total(_slope_terms, [decisions, weights], a, classes.frequency)[0] / total
+        return left.total(_slope_terms, [decisions, weights], a, seen.frequency)[0] / total
 
-    return solve_slope(terms, arrays.to_numpy(seen)), decisions
+    return solve_slope(terms, arrays.to_numpy(mass)), decisions
 
 
 def _decisions(
@@ -141,12 +141,14 @@ def _decisions(
     return loo_decisions(fit, rule, membership(fit.Y), counts)
 
 
-def _slope_weights(fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array) -> Array:
+def _slope_weights(
+    fit: Residuals, pieces: Sequence[Array], rule: Rule, counts: Array, seen: Array
+) -> Array:
     """How much each row counts for the slope, (b,)."""
     indicator = membership(fit.Y)
     known = known_classes(fit.weights, indicator, counts)
     weight = fit.weights.v * arrays.namespace(counts).astype(known, counts.dtype)
-    return weight / (indicator @ counts) if rule.balanced else weight
+    return weight / (indicator @ seen) if rule.balanced else weight
 
 
 def _weight_of_classes(fit: Residuals, pieces: Sequence[Array]) -> tuple[Array]:

@@ -115,6 +115,16 @@ class HeldOut:
         weight = xp.take(weights.v, rows, axis=0)
         return cls(xp.take(Y, rows, axis=0), mean, threshold, weight, folds, labels)
 
+    def taken(self, rows: Array) -> HeldOut:
+        """Some of the rows left out one at a time, with the means of all."""
+        xp = arrays.namespace(self.Y)
+        return HeldOut(
+            Y=xp.take(self.Y, rows, axis=0),
+            mean=xp.take(self.mean, rows, axis=0),
+            threshold=xp.take(self.threshold, rows, axis=0),
+            weight=xp.take(self.weight, rows, axis=0),
+        )
+
     @cached_property
     def balanced(self) -> bool:
         """Whether classes count alike: then, and only then, there are thresholds."""

@@ -90,24 +90,32 @@ class Decided:
 
 
 def decide(
-    left: Parts, rule: Rule, classes: Weights, scatter: Array, *, ridge: float | None = None
+    left: Parts,
+    rule: Rule,
+    classes: Weights,
+    scatter: Array,
+    *,
+    sampled: bool = False,
+    ridge: float | None = None,
 ) -> Decided:
     """Decisions of a fit, and of the models that left out one row each.
 
     The parts of ``left`` are the `Residuals` of rows of positive weight. ``classes`` holds for each
     class the copies of all of its rows as the frequency, and their cost; ``scatter`` (k, k) is E.
-    ``ridge`` is that of a softmax, where it is not to be chosen.
+    ``ridge`` is that of a softmax, where it is not to be chosen. If the parts are ``sampled`` from
+    the rows of the fit, probabilities are fitted to them as if they were all rows.
     """
     counts = classes.v
+    seen = Weights.of_sums(*left.total(_sums_of_classes, [])) if sampled else classes
     if rule.kind == "softmax":
         scores = left.each(_scores, [], classes)
-        rows = Shown(left, left.each(_likelihood, [], classes, rule.balanced))
+        rows = Shown(left, left.each(_likelihood, [], seen, rule.balanced))
         everything = arrays.like(np.eye(counts.shape[0]), counts)
         prior = Likelihood.of(everything, classes, balanced=rule.balanced).prior
         softmax = fit_softmax(rows, scores, prior, ridge)
         decision = Decision.of(rule, counts, scatter, softmax)
         return Decided(decision, softmax, left.each(_logits, [scores], softmax))
-    slope, decisions = left_out_slope(left, rule, classes, scatter)
+    slope, decisions = left_out_slope(left, rule, classes, scatter, seen)
     return Decided(Decision.of(rule, counts, scatter), slope, decisions)
 
 
@@ -117,6 +125,13 @@ def decide_rows(
     """`decide` for rows in one array, which may be part of a larger set; and their decisions."""
     decided = decide(LocalParts([fit]), rule, classes, fit.scatter, ridge=ridge)
     return decided, decided.left_out[0]
+
+
+def decide_again(fit: Residuals, rule: Rule, classes: Weights, slope: Slope) -> Array:
+    """Decisions (n, k) of all rows by models without them; a softmax is that found before."""
+    if isinstance(slope, Softmax):
+        return slope(_scores(fit, [], classes))
+    return loo_decisions(fit, rule, membership(fit.Y), classes.v)
 
 
 def fit_decisions(
@@ -148,6 +163,11 @@ def logits_without(
 def left_out_scores(fit: Residuals, pieces: Sequence[Array]) -> Array:
     """Scores of some rows by the models that left them out, (b, k)."""
     return fit.Y - fit.leave_one_out()
+
+
+def _sums_of_classes(fit: Residuals, pieces: Sequence[Array]) -> tuple[Array, Array]:
+    indicator = membership(fit.Y)
+    return fit.weights.frequency @ indicator, fit.weights.v @ indicator
 
 
 def _likelihood(

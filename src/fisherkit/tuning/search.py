@@ -16,7 +16,7 @@ within 1e-7 of the full path, relative to their size) and otherwise factored aga
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,21 +32,26 @@ from fisherkit.core import (
     RidgePath,
     SharedDecomposer,
     arrays,
+    expected_seconds,
+    measured,
     race_seed,
     reference_width,
     require_positive,
+    sample_size,
     solve,
-    solve_refined,
+    solve_many,
     width_step,
 )
+from fisherkit.terminal import counted
 from fisherkit.tuning import greedy
 from fisherkit.tuning.copies import Copies
-from fisherkit.tuning.criteria import Problem
+from fisherkit.tuning.criteria import Criterion, Problem
 from fisherkit.tuning.levels import ALL_ROWS, Levels, NotServed, Valley
 from fisherkit.tuning.select import (
     EXACT,
     GRID,
     PATH_DTYPE,
+    SAMPLED,
     SINGLE,
     MuSearch,
     PathPrices,
@@ -63,16 +68,22 @@ _ACCEPT = 5e-7  # trace left out, relative to the chosen mu
 _WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
 _ROUNDED = 1e3  # times the rounding of tr(G~): mu below which a factorisation has lost its digits
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
+_QUICK = 3000  # rows up to which hardly any fit takes a minute
+_WIDTHS = 13  # that a march decomposes at, about
 _LOW, _LOWEST = 0.5, 0.7  # of the rows: rank of low-rank forms at the reference width, and beyond
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A fit with its centres and the record of how it was chosen."""
+    """A fit with its centres and the record of how it was chosen.
+
+    ``sampled`` are the rows that have been left out, ``None`` for all of them.
+    """
 
     ridge: Ridge
     centres: np.ndarray
     selection: Selection
+    sampled: np.ndarray | None = None
 
 
 def shared_decomposer(design: Design) -> SharedDecomposer:
@@ -96,6 +107,7 @@ def tune(
     if design.basis == "greedy":
         return _on_greedy_centres(problem, mu=mu, gamma=gamma, search_gamma=search_gamma)
     if mu is not None and not search_gamma and design.every_row:
+        _announce(problem, lambda n: measured().exact(n))
         exact = _by_cholesky(problem, mu, gamma)
         if exact is not None:
             return exact
@@ -111,6 +123,9 @@ def tune(
         except NotServed:
             log.info("rounding is too large for single factorisations: decomposing instead")
     edge = None
+    if decomposer is None and design.every_row:
+        widths = _WIDTHS if search_gamma else 1
+        _announce(problem, lambda n: widths * measured().decomposed(n), "up to about")
     if search_gamma:
         kernel = design.gram.kernel
         gamma, edge = march(
@@ -120,6 +135,21 @@ def tune(
             **_bounds_of(problem),
         )
     return _ending(tuner.tune(gamma), edge)
+
+
+def _announce(problem: Problem, expected: Callable[[int], float], about: str = "about") -> None:
+    """Say how long a fit to all rows will take by these seconds, if that is more than a minute."""
+    n = problem.Y.shape[0]
+    if n <= _QUICK or arrays.on_accelerator(problem.Y):
+        return
+    minutes = expected(n) / 60
+    if minutes > 1:
+        log.warning(
+            "The fit of %d rows will take %s %s; n_components, a number of centres, shortens it.",
+            n,
+            about,
+            counted(round(minutes), "minute"),
+        )
 
 
 def _bounds_of(problem: Problem) -> dict[str, float]:
@@ -148,6 +178,9 @@ def _by_levels(tuner: _Tuner, levels: Levels) -> Tuned:
         low_rank = _by_low_rank(tuner, levels)
         if low_rank is not None:
             return low_rank
+    if n > ALL_ROWS and leave_one_out:
+        size = sample_size(n, problem.Y.shape[1], problem.Y)
+        _announce(problem, lambda n: expected_seconds(n, size))
     best = levels.refine(levels.coarse())
     tuner.priced = levels.priced
     if not leave_one_out:
@@ -197,7 +230,12 @@ def _factored(tuner: _Tuner, levels: Levels, valley: Valley) -> Tuned:
     """The fit at the end of levels by one Cholesky factorisation."""
     mu = levels.mu(valley)
     fit = _by_cholesky(
-        tuner.problem, mu, levels.gamma(valley), levels.status(valley), levels.priced
+        tuner.problem,
+        mu,
+        levels.gamma(valley),
+        levels.status(valley),
+        levels.priced,
+        levels.order,
     )
     if fit is None:
         raise NotServed
@@ -228,7 +266,10 @@ def _on_merged_rows(
     reason = tuned.selection.reason
     if reason:
         reason = f"{design.gram.n} rows, {len(copies.first)} of them different: {reason}"
-    return Tuned(ridge, centres, replace(tuned.selection, reason=reason))
+    sampled = tuned.sampled
+    if sampled is not None:
+        sampled = np.flatnonzero(np.isin(copies.group, sampled))
+    return Tuned(ridge, centres, replace(tuned.selection, reason=reason), sampled)
 
 
 def tune_low_rank(
@@ -301,16 +342,27 @@ def _by_cholesky(
     gamma: float | None,
     status: Status = Status.GIVEN,
     priced: Sequence[Priced] = (),
+    order: np.ndarray | None = None,
 ) -> Tuned | None:
-    """One Cholesky factorisation at this mu; ``None`` where rounding spoils it."""
-    design, criterion = problem.design, problem.criterion
-    gram, solved, digits = design.gram, None, EXACT
+    """One fit at this mu; ``None`` where rounding spoils it.
+
+    Many rows are fitted in single precision if levels have put them in an ``order``: its last rows,
+    on which no level has looked, are left out where not all are.
+    """
+    design = problem.design
+    gram, solved, method, sampled = design.gram, None, "cholesky", None
     gram = gram if gamma is None else gram.with_gamma(gamma)
-    if status is not Status.GIVEN and gram.n > ALL_ROWS:
-        log.info("one Cholesky factorisation of %d rows", gram.n)
-        solved, digits = solve_refined(gram, problem.Y, design.weights, design.bias, mu), SINGLE
+    if order is not None and gram.n > ALL_ROWS:
+        size = sample_size(gram.n, problem.Y.shape[1], problem.Y)
+        digits, sampled = SINGLE, None
+        if size is not None:
+            digits, sampled = SAMPLED.format(size), np.sort(order[-size:])
+        log.info("the fit of all %d rows", gram.n)
+        many = solve_many(gram, problem.Y, design.weights, design.bias, mu, order, size)
+        if many is not None:
+            solved, method = (many.ridge, many.unit), many.method
     if solved is None:
-        K, digits = gram.full(), EXACT
+        K, digits, sampled = gram.full(), EXACT, None
         if not gram.kernel.known_positive:
             require_positive(K + 0.0, design.weights, gram.rounding)
         bias, penalty = design.bias, design.penalty
@@ -320,20 +372,35 @@ def _by_cholesky(
     ridge, unit = solved
     if mu < _ROUNDED * arrays.eps(problem.Y) * unit * design.weights.total:
         return None
+    value, error = _value(problem.criterion, ridge, sampled)
     selection = Selection(
-        criterion=criterion.name,
-        value=float(criterion.of_residuals(ridge.leave_one_out()[:, :, None])[0]),
+        criterion=problem.criterion.name,
+        value=value,
         mu=mu,
         gamma=gram.kernel.gamma,
         status=status,
         rank=gram.n,
-        method="cholesky",
+        method=method,
         tolerance=0.0,
         unit=unit,
         path=np.empty(0, PATH_DTYPE),
         leave_one_out=digits,
+        error=error,
     )
-    return _tuned(problem, ridge, np.arange(gram.n), priced, selection)
+    return replace(_tuned(problem, ridge, np.arange(gram.n), priced, selection), sampled=sampled)
+
+
+def _value(criterion: Criterion, ridge: Ridge, sampled: np.ndarray | None) -> tuple[float, float]:
+    """The criterion of a fit and, where it is a mean over sampled rows, its standard error."""
+    if sampled is None:
+        return float(criterion.of_residuals(ridge.leave_one_out()[:, :, None])[0]), math.nan
+    rows = arrays.indices(sampled, ridge.Y)
+    held_out = criterion.held_out.taken(rows)
+    losses, _ = replace(criterion, held_out=held_out).slopes(ridge.taken(rows).leave_one_out())
+    losses, weight = (arrays.to_numpy(part) for part in (losses, held_out.weight))
+    value = float(np.average(losses, weights=weight))
+    spread = float(np.sum((weight * (losses - value)) ** 2)) ** 0.5
+    return value, spread / float(np.sum(weight))
 
 
 def _tuned(
@@ -465,6 +532,8 @@ def _reason(design: Design, selection: Selection, centres: int) -> str:
         how = "width and mu by levels, then one Cholesky factorisation"
         if len(selection.path) == 1:
             why, how = "width and mu are given", "one Cholesky factorisation"
+    elif selection.method == "conjugate":
+        how = "width and mu by levels, then conjugate gradients"
     elif n <= SMALL:
         why = "few enough to look for no factor"
     return f"{n} rows fit in memory, {why}: {how}"

@@ -79,6 +79,7 @@ def mention(model: object, ending: Enum, worrying: Collection[Enum]) -> None:
 
 EXACT = "exact, for every row"
 SINGLE = "exact, for every row, to the digits of single precision"
+SAMPLED = "exact, for {} sampled rows, to the digits of single precision"
 PATH_DTYPE = np.dtype([("rows", int), ("gamma", float), ("mu", float), ("value", float)])
 
 
@@ -107,7 +108,7 @@ class Selection:
         Its value is a sentence.
     rank : int
         Directions of the canonical form.
-    method : {"full", "low-rank", "centres", "cholesky", "streamed"}
+    method : {"full", "low-rank", "centres", "cholesky", "conjugate", "streamed"}
     tolerance : float
         Trace left out by the low-rank path; 0 on the others.
     unit : float
@@ -119,6 +120,9 @@ class Selection:
         basis was asked for and memory holds the fit.
     leave_one_out : str
         Of which rows the left-out scores are known, and how well.
+    error : float
+        Standard error of the ``value``, where a sample of the rows has been left out; otherwise
+        NaN.
     """
 
     criterion: str
@@ -133,6 +137,12 @@ class Selection:
     path: np.ndarray = field(repr=False)
     reason: str = ""
     leave_one_out: str = EXACT
+    error: float = math.nan
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a sample of the rows has been left out, and not all of them."""
+        return not math.isnan(self.error)
 
 
 def mu_grid(unit: float, floor: float) -> np.ndarray:

@@ -129,7 +129,9 @@ class Family:
         """What many short calls of `of_sides` share, if these are quicker than `block`."""
         return None
 
-    def of_sides(self, sides: Any, rows: Array, columns: Array | None, kernel: Kernel) -> Array:
+    def of_sides(
+        self, sides: Any, rows: Array | slice, columns: Array | slice | None, kernel: Kernel
+    ) -> Array:
         """Values between some rows and others, or all."""
         raise NotImplementedError
 
@@ -216,13 +218,15 @@ class Rbf(Stationary):
         squares = xp.sum(X * X, axis=1, keepdims=True)
         return unit, xp.concat([X, squares, xp.ones_like(squares)], axis=1)
 
-    def of_sides(self, sides: Any, rows: Array, columns: Array | None, kernel: Kernel) -> Array:
+    def of_sides(
+        self, sides: Any, rows: Array | slice, columns: Array | slice | None, kernel: Kernel
+    ) -> Array:
         unit, right = sides
         xp = arrays.namespace(right)
-        left = (-kernel.gamma * unit) * unit * xp.take(right, rows, axis=0)
+        left = (-kernel.gamma * unit) * unit * arrays.some_rows(right, rows)
         # -gamma |x - y|^2 = -gamma (-2 x'y + 1 |y|^2 + |x|^2 1)
         left = xp.concat([-2 * left[:, :-2], left[:, -1:], left[:, -2:-1]], axis=1)
-        right = right if columns is None else xp.take(right, columns, axis=0)
+        right = right if columns is None else arrays.some_rows(right, columns)
         return arrays.exp_in_place(arrays.clip_in_place(left @ right.T, upper=0.0))
 
 

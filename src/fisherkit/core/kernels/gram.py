@@ -98,7 +98,7 @@ class Gram:
         """
         xp, family = arrays.namespace(self.X), self.kernel.family
         if self.X.shape[0] * self.X.shape[1] <= _KEEP_NUMBERS:
-            sides = self._once("sides", lambda: family.sides(self.X, self._first))
+            sides = self._sides()
             if sides is not None:
                 return family.of_sides(sides, rows, columns, self.kernel)
         if columns is not None:
@@ -110,6 +110,21 @@ class Gram:
         """K[rows, :] of some rows in sequence, (b, n)."""
         some = self.X[rows, :]
         return some + 0.0 if self.kernel.precomputed else self.kernel.block(some, self.X)
+
+    @arrays.quiet_overflow()
+    def upper(self, rows: slice) -> Array:
+        """K[rows, rows.start:] of some rows in sequence, (b, n - start): what symmetry leaves."""
+        others = slice(rows.start, self.n)
+        if self.kernel.precomputed:
+            return self.X[rows, others] + 0.0
+        sides = self._sides()
+        if sides is None:
+            return self.kernel.block(self.X[rows, :], self.X[others, :])
+        return self.kernel.family.of_sides(sides, rows, others, self.kernel)
+
+    def _sides(self) -> object:
+        """What values need of each row, if that is kept."""
+        return self._once("sides", lambda: self.kernel.family.sides(self.X, self._first))
 
     def _first(self) -> Array:
         return arrays.indices(self.distinct().first, self.X)
