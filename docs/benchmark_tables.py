@@ -342,3 +342,44 @@ def history() -> str:
         }
         table.append([*key, *(short(values[name]) if name in values else "" for name in names)])
     return markdown(["date", "commit", *names], table)
+
+
+TABLE_PEERS = {
+    "table": "`TableClassifier()`",
+    "fast": "`TableClassifier(learn=False)`",
+    "catboost": "CatBoost",
+    "lightgbm": "LightGBM, tuned",
+    "xrfm": "xRFM, tuned",
+    "extratrees": "ExtraTrees",
+    "xgboost": "XGBoost",
+    "boosting": "HistGradientBoosting",
+    "svc": "SVC, tuned",
+    "logistic": "LogisticRegressionCV",
+    "committee": "`FisherCommitteeClassifier` on indicators",
+    "committee before": "the same, in an earlier version",
+}
+
+
+def tables_peers() -> str:
+    """Mean ranks, and TableClassifier over each peer."""
+    rows = {row["method"]: row for row in read("benchmarks/results/tables_summary.csv")}
+    table = []
+    for method in [method for method in TABLE_PEERS if method in rows]:
+        row = rows[method]
+        ranks = [row[f"rank_{name}"] for name in ("error", "log_loss")]
+        cells = ["" if rank in ("", "nan") else f"{float(rank):.1f}" for rank in ranks]
+        ratios = [f"{float(row[f'table_{name}']):.2f}" for name in ("error", "log_loss", "seconds")]
+        table.append([TABLE_PEERS[method], *cells, *ratios, row["table_fits"]])
+    head = ["", "rank, error", "rank, log-loss", "error", "log-loss", "time", "fits"]
+    return markdown(head, table)
+
+
+def tables_choice() -> str:
+    """Variants of TableClassifier over its default, on both halves of the tables."""
+    names = [f"{name}_{half}" for half in ("A", "B") for name in ("error", "log_loss")]
+    table = [
+        [row["variant"], *(f"{float(row[name]):.3f}" for name in (*names, "seconds_both"))]
+        for row in read("benchmarks/results/tables_choice_summary.csv")
+    ]
+    head = ["", "error, A", "log-loss, A", "error, B", "log-loss, B", "time"]
+    return markdown(head, table)

@@ -6,6 +6,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from fisherkit import FisherCommitteeClassifier
+from fisherkit.committee import fitting, widths
 from fisherkit.committee.learning import FOLDS, Rows, deal
 from fisherkit.core import Weights, coefficients_at, solve
 from fisherkit.core.bias import FREE
@@ -186,3 +187,14 @@ def test_groups_are_left_out_together():
             coef, b = coefficients_at(K, Y[train], own, FREE, member["mu"])
             scores[test] = (kernel.block(X[test], X[train]) @ coef + b)[:, 0] - Y[train].mean()
         assert member["loo_log_loss"] == pytest.approx(calibrated(scores, y), abs=1e-6)
+
+
+def test_a_family_without_a_width_that_is_worth_a_fit_learns_nothing(monkeypatch):
+    X, y = problem(120)
+    monkeypatch.setattr(fitting, "MANY", 100)
+    monkeypatch.setattr(widths, "SOME", 60)
+    monkeypatch.setattr(widths, "_UNSURE", -1e-9)
+    monkeypatch.setattr(widths, "_LEAST", 1 - 1e-9)
+    model = FisherCommitteeClassifier(("rbf", "laplacian"), learn=True).fit(X, y)
+    assert len(model.relevance_) == 1
+    assert np.isfinite(model.predict_proba(X)).all()

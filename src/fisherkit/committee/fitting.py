@@ -149,7 +149,8 @@ def _priced(
     price(worth, count, rows.Y, pricing, apart)
     starts = _starts(pricing)
     learned: list[tuple[int, np.ndarray]] = []
-    for number in learning if len(folds) > 1 else ():
+    # A family none of whose widths was worth a fit learns nothing, either.
+    for number in [i for i in learning if i in starts] if len(folds) > 1 else []:
         place = len(families) + len(learned)
         scale = learn(
             pricing,
