@@ -2,9 +2,8 @@
 
 from fisherkit.committee.fitting import CommitteeFit, families_of, fit
 from fisherkit.committee.learning import Rows, deal, learned_folds
-from fisherkit.committee.members import COMBINE, Status, table
+from fisherkit.committee.members import COMBINE, Asked, Status, table
 from fisherkit.committee.pricing import KernelFamily, price_budget
-from fisherkit.committee.streamed import Asked
 
 __all__ = [
     "COMBINE",

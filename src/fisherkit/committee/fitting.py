@@ -11,6 +11,7 @@ import numpy as np
 
 from fisherkit.committee.learning import Start, deal, learn, learned_kernel
 from fisherkit.committee.members import (
+    Asked,
     Committee,
     Pricing,
     Status,
@@ -18,20 +19,22 @@ from fisherkit.committee.members import (
 )
 from fisherkit.committee.pricing import KernelFamily, price
 from fisherkit.committee.streamed import (
-    Asked,
     LocalScores,
     ScorePass,
     fit_streamed,
     members_within,
     within,
 )
-from fisherkit.committee.widths import MANY, on_rows, spread_over_classes, worth_a_fit
+from fisherkit.committee.widths import (
+    MANY,
+    families_on,
+    on_rows,
+    spread_over_classes,
+    worth_a_fit,
+)
 from fisherkit.core import (
-    FREE,
     Array,
-    Design,
     Distinct,
-    Gram,
     Kernel,
     Labels,
     Weights,
@@ -254,29 +257,16 @@ def _pricing(asked: Asked, parts: Parts, labels: Labels, limit: float = math.inf
 def families_of(rows: MemoryRows, asked: Asked) -> list[KernelFamily]:
     """The kernels and their widths on rows in memory."""
     basis, X = asked.basis, rows.X
-    widths = asked.widths(*feature_moments(X, rows.weights.frequency))
-    centres = basis.positions(rows.kept, rows.n)
-    return [
-        KernelFamily(
-            name,
-            Design(
-                gram=Gram(X, kernel, rows.rounding),
-                weights=rows.weights,
-                penalty=asked.penalty,
-                bias=FREE,
-                basis=basis.kind,
-                n_components=basis.n_components,
-                rows=centres,
-                seed=asked.seed,
-            ),
-            gammas,
-            number,
-            len(gammas),
-        )
-        for number, (name, kernel, gammas) in enumerate(
-            zip(asked.names, asked.kernels, widths, strict=True)
-        )
-    ]
+    return families_on(
+        X,
+        rows.weights,
+        asked,
+        asked.widths(*feature_moments(X, rows.weights.frequency)),
+        rounding=rows.rounding,
+        basis=basis.kind,
+        n_components=basis.n_components,
+        centres=basis.positions(rows.kept, rows.n),
+    )
 
 
 def _left_out(rows: Likelihood, pieces: Sequence[Array]) -> Array:

@@ -46,7 +46,7 @@ from fisherkit.core import (
     arrays,
     length,
 )
-from fisherkit.rows import SharedCentres
+from fisherkit.rows import Basis, SharedCentres
 from fisherkit.stored import stored
 from fisherkit.tuning import (
     LOG_ODDS,
@@ -64,6 +64,25 @@ _TEMPERATURE = 2.0
 STACKED = 120  # members that stacking may weigh
 _SHOWN = 2.0**12  # times the rounding of scores, below which they would need too large a slope
 _LEAST_FAMILY = 1e-3  # of all weight, from which a family takes part
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A committee as the estimator asks for it: everything but the rows.
+
+    ``widths`` gives the gammas of each kernel from the mean and variance of each feature, and
+    ``learns`` says which of them learn the relevance of features.
+    """
+
+    names: Sequence[str]
+    kernels: Sequence[Kernel]
+    widths: Callable[[np.ndarray, np.ndarray], list[tuple[float | None, ...]]]
+    penalty: str
+    basis: Basis
+    combine: str
+    min_weight: float
+    seed: int
+    learns: Sequence[bool] = ()
 
 
 @stored("status of a committee")

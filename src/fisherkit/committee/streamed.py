@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from fisherkit.committee.members import (
     STACKED,
+    Asked,
     Committee,
     Priced,
     Pricing,
@@ -43,7 +44,6 @@ from fisherkit.committee.widths import SOME, families_on, spread_over_classes, w
 from fisherkit.core import FREE, Array, Kernel, Weights, arrays, membership, relative_floor
 from fisherkit.rows import (
     SUMS,
-    Basis,
     Block,
     Budget,
     Centres,
@@ -69,25 +69,6 @@ _PASS_SHARE = 0.5  # of the budget, for the passes
 _SCORE_SHARE = 0.25  # for the scores of the members that are being calibrated
 _KEPT_SHARE = 0.25  # for the logits of the members that may end up with weight
 _FORM_MATRICES = 4  # m x m matrices of a decomposition
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A committee as the estimator asks for it: everything but the rows.
-
-    ``widths`` gives the gammas of each kernel from the mean and variance of each feature, and
-    ``learns`` says which of them learn the relevance of features.
-    """
-
-    names: Sequence[str]
-    kernels: Sequence[Kernel]
-    widths: Callable[[np.ndarray, np.ndarray], list[tuple[float | None, ...]]]
-    penalty: str
-    basis: Basis
-    combine: str
-    min_weight: float
-    seed: int
-    learns: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)
@@ -259,7 +240,8 @@ def _worth_passes(
         return gammas
     different = replace(sample, frequency=sample.chance / sample.cost)  # copies counted
     block = block_of(different.take(spread_over_classes(classes)), rows.reference)
-    some = families_on(block.X, block.weights, asked.names, asked.kernels, gammas, asked.penalty)
+    rounding = arrays.eps(block.X)
+    some = families_on(block.X, block.weights, asked, gammas, rounding=rounding)
     share = float(arrays.to_numpy(block.weights.total)) / total
     found = worth_a_fit(some, block.Y, block.weights, asked.combine, share)
     return [worth.gammas for worth in found]

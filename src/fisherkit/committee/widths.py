@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fisherkit.committee.members import Pricing
+from fisherkit.committee.members import Asked, Pricing
 from fisherkit.committee.pricing import KernelFamily, price
-from fisherkit.core import FREE, Array, Design, Gram, Kernel, Weights, arrays, membership
+from fisherkit.core import FREE, Array, Design, Gram, Weights, membership
 from fisherkit.tuning import Likelihood, LocalParts, log
 
 MANY, SOME = 800, 500  # different rows from which some are asked, and how many
@@ -88,28 +88,33 @@ def on_rows(family: KernelFamily, rows: np.ndarray, weights: Weights) -> KernelF
 def families_on(
     X: Array,
     weights: Weights,
-    names: Sequence[str],
-    kernels: Sequence[Kernel],
+    asked: Asked,
     gammas: Sequence[Sequence[float | None]],
-    penalty: str,
+    *,
+    rounding: float,
+    basis: str = "full",
+    n_components: int | None = None,
+    centres: np.ndarray | None = None,
 ) -> list[KernelFamily]:
-    """Families with every row of X (n, d) a centre."""
+    """The kernels asked for with these gammas each, on the rows X (n, d)."""
     return [
         KernelFamily(
             name=name,
             design=Design(
-                gram=Gram(X, kernel, arrays.eps(X)),
+                gram=Gram(X, kernel, rounding),
                 weights=weights,
-                penalty=penalty,
+                penalty=asked.penalty,
                 bias=FREE,
-                basis="auto",
-                n_components=None,
-                rows=None,
-                seed=0,
+                basis=basis,
+                n_components=n_components,
+                rows=centres,
+                seed=asked.seed,
             ),
             gammas=own,
             number=number,
             asked=len(own),
         )
-        for number, (name, kernel, own) in enumerate(zip(names, kernels, gammas, strict=True))
+        for number, (name, kernel, own) in enumerate(
+            zip(asked.names, asked.kernels, gammas, strict=True)
+        )
     ]
