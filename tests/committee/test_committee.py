@@ -294,6 +294,11 @@ def test_members_priced_one_by_one_are_those_of_a_decomposition(monkeypatch, n_c
     assert best <= whole.members_["loo_log_loss"].min() + 2e-3
     gap = np.abs(single.predict_proba(X) - whole.predict_proba(X)).max()
     assert gap < 0.05
+    monkeypatch.setattr(pricing, "_FACTORED", 200)  # there are more copies, and fewer rows
+    whole = clone(model).fit(X, y, sample_weight=weights)
     copies = np.repeat(np.arange(160), weights.astype(int))
+    several = clone(model).fit(X[copies], y[copies])
+    np.testing.assert_allclose(whole.predict_proba(X), several.predict_proba(X), atol=1e-6)
+    monkeypatch.setattr(pricing, "_FACTORED", 100)
     several = clone(model).fit(X[copies], y[copies])
     np.testing.assert_allclose(single.predict_proba(X), several.predict_proba(X), atol=1e-6)

@@ -291,3 +291,14 @@ def test_partial_dependence_of_scikit_learn_takes_tables(method, monkeypatch):
     for value, average in zip(found["grid_values"][0], found["average"][0], strict=True):
         changed = table.assign(kids=value)
         assert abs(model.predict_proba(changed)[:, 1].mean() - average) < 1e-9
+
+
+def test_rows_with_holes_of_nullable_types_are_explained():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, 60)
+    X = pd.DataFrame({"a": pd.array(x, dtype="Int64"), "b": rng.normal(size=60)})
+    model = TableClassifier("fisher").fit(X, x % 2)
+    row = X[:1].copy()
+    row.loc[0, "a"] = pd.NA
+    found = explain(model, row)
+    assert np.isfinite(found.contributions).all()

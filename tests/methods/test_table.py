@@ -295,3 +295,65 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(data):
     with pytest.raises(ValueError, match="values are missing"):
         model.fit(X, y.where(np.arange(120) > 120))
     assert np.array_equal(model.predict_proba(X), before)
+
+
+def coded_and_noise(n=60):
+    rng = np.random.RandomState(0)
+    x = rng.randint(0, 4, n)
+    return pd.DataFrame({"a": x.astype(float), "b": rng.randn(n)}), x % 2
+
+
+def test_levels_are_alike_however_their_numbers_are_written():
+    X, y = coded_and_noise()
+    model = TableClassifier("fisher", text=["a"]).fit(X, y)
+    words = X.assign(a=X["a"].astype(int).astype(str))
+    for new in (X, X.assign(a=X["a"].astype(int)), words):
+        assert model.score(new, y) == 1.0
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert model.score(X.to_numpy(), y) == 1.0
+    array = TableClassifier("fisher", text=["x0"]).fit(X.to_numpy(), y)
+    assert array.score(X.to_numpy(), y) == 1.0
+    for trained in (X["a"].astype(int), X["a"]):
+        categories = TableClassifier("fisher").fit(X.assign(a=pd.Categorical(trained)), y)
+        for new in (X, X.assign(a=X["a"].astype(int))):
+            assert categories.score(new, y) == 1.0
+
+
+@pytest.mark.parametrize("names", [[0, 1], pd.MultiIndex.from_tuples([("u", 1), ("u", 2)])])
+def test_columns_with_names_of_any_type_may_come_in_any_order(names):
+    X, y = coded_and_noise()
+    X = X.set_axis(names, axis=1)
+    model = TableClassifier("fisher").fit(X, y)
+    np.testing.assert_array_equal(model.predict(X[X.columns[::-1]]), model.predict(X))
+
+
+def test_targets_of_any_type_with_holes():
+    X, y = coded_and_noise()
+    holes = np.arange(60) < 3
+    words = np.where(y == 1, "yes", "no")
+    for given, classes in (
+        (pd.Series(y == 1, dtype="boolean").mask(holes), [False, True]),
+        (pd.Series(y == 1, dtype=object).mask(holes), [False, True]),
+        ([float("nan")] * 3 + words[3:].tolist(), ["no", "yes"]),
+    ):
+        with pytest.warns(UserWarning, match="3 of 60 targets are missing"):
+            model = TableClassifier("fisher").fit(X, given)
+        assert model.classes_.tolist() == classes
+    arrow = pytest.importorskip("pyarrow").array(words.tolist())
+    assert TableClassifier("fisher").fit(X, arrow).classes_.tolist() == ["no", "yes"]
+
+
+def test_a_regression_is_saved_with_what_it_compared(tmp_path):
+    X = pd.DataFrame({"a": np.arange(40.0) ** 0.5})
+    model = TableRegressor(kernel=[("rbf", "standard")]).fit(X, X["a"])
+    save(model, tmp_path / "roots.fisherkit")
+    again = load(tmp_path / "roots.fisherkit").model
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.compared_.equals(model.compared_)
+
+
+@pytest.mark.parametrize("kernel", [[], [("rbf",)]])
+def test_kernels_are_names_or_pairs(kernel):
+    X, y = coded_and_noise()
+    with pytest.raises(RecipeError, match="name or a pair"):
+        TableClassifier(kernel=kernel).fit(X, y)

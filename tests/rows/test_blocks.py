@@ -557,7 +557,7 @@ def test_a_fit_on_few_centres_takes_sums_over_rows_and_keeps_what_sets_need(
     options = dict(basis=1 + 7 * np.arange(30), gamma=0.3, penalty=penalty)
     fits = []
     for least in (1, 1 << 40):
-        monkeypatch.setattr("fisherkit.rows.planning._LEAST_SUMS", least)
+        monkeypatch.setattr("fisherkit.rows.planning.SUMS", least)
         model = KernelFisherClassifier(**options).fit(X, y, sample_weight=w)
         ridge = KernelRidgeCV(**options).fit(X, X[:, 1])
         fits.append((model, ridge))
@@ -575,7 +575,7 @@ def test_a_fit_on_few_centres_takes_sums_over_rows_and_keeps_what_sets_need(
 
 
 def test_a_fit_with_folds_keeps_its_matrix_however_tall(monkeypatch):
-    monkeypatch.setattr("fisherkit.rows.planning._LEAST_SUMS", 1)
+    monkeypatch.setattr("fisherkit.rows.planning.SUMS", 1)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))
     y = (X[:, 0] > 0).astype(int)
@@ -585,7 +585,7 @@ def test_a_fit_with_folds_keeps_its_matrix_however_tall(monkeypatch):
 
 @pytest.fixture
 def by_sums(monkeypatch):
-    monkeypatch.setattr("fisherkit.rows.planning._LEAST_SUMS", 1)
+    monkeypatch.setattr("fisherkit.rows.planning.SUMS", 1)
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -596,7 +596,7 @@ def test_the_width_of_a_fit_by_sums_is_that_for_the_centres_asked_for(given, mon
     centres = dict(basis=np.arange(30)) if given else dict(n_components=30, random_state=0)
     fits = []
     for least in (1, 1 << 40):
-        monkeypatch.setattr("fisherkit.rows.planning._LEAST_SUMS", least)
+        monkeypatch.setattr("fisherkit.rows.planning.SUMS", least)
         fits.append(KernelRidgeCV(**centres).fit(X, y))
     sums, matrix = fits
     assert sums.selection_.method == "streamed" and matrix.selection_.method == "centres"

@@ -495,3 +495,11 @@ def test_of_many_rows_some_are_candidates(monkeypatch):
     asked = SparseFisherClassifier(random_state=0, gamma=0.5, basis="random", n_candidates=15)
     assert np.array_equal(asked.fit(X, y).basis_indices_, unasked.basis_indices_)
     assert SparseFisherClassifier(gamma=0.5, n_candidates=90).fit(X, y).n_terms_ > 0
+
+
+def test_folds_that_test_none_of_some_rows_say_nothing_of_widths(monkeypatch):
+    X, y = oracles.noisy_classes(120)
+    monkeypatch.setattr(crossfit, "_LEVELS", (30,))
+    for test in range(0, 120, 17):
+        folds = [(np.setdiff1d(np.arange(120), [test]), np.array([test]))]
+        assert SparseFisherClassifier(cv=folds, random_state=0).fit(X, y).n_terms_ >= 0

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fisherkit.columns.frames import as_text, column_parts, number_mask, replaced, row_parts
+from fisherkit.columns.frames import as_levels, column_parts, number_mask, replaced, row_parts
 from fisherkit.core import View
 from fisherkit.stored import stored
 
@@ -293,7 +293,7 @@ class Features:
 def coded(values: pd.Series) -> tuple[np.ndarray, list[str]]:
     """The place of each value in a list of different texts, and the list."""
     codes, levels = pd.factorize(values)
-    texts = [*as_text(pd.Series(levels)).tolist(), MISSING_LEVEL]
+    texts = [*as_levels(pd.Series(levels)).tolist(), MISSING_LEVEL]
     codes = np.where(codes < 0, len(texts) - 1, codes)
     different = sorted(set(texts))  # values of several types may have one text
     place = {text: number for number, text in enumerate(different)}

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 _CELLS = 1 << 21  # cells of a table that are looked at together
+_WHOLE = 2.0**53  # beyond which floats are not the numbers that they were written as
 
 
 class TableError(ValueError):
@@ -57,6 +58,18 @@ def as_text(values: pd.Series) -> pd.Series:
     """Text of every known value; a missing one stays missing."""
     known = values.astype(object).where(values.notna(), np.nan)
     return known.map(str, na_action="ignore").astype(object)  # also where all are missing
+
+
+def as_levels(values: pd.Series) -> pd.Series:
+    """Text of every known value, numbers alike whether they are written 1 or 1.0."""
+    known = values.astype(object).where(values.notna(), np.nan)
+    return known.map(_level, na_action="ignore").astype(object)
+
+
+def _level(value: object) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+        return str(int(value))
+    return str(value)
 
 
 def level_counts(values: pd.Series) -> pd.Series:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
-from fisherkit.columns.frames import TableError, as_text, moments, quoted, replaced
+from fisherkit.columns.frames import TableError, as_levels, moments, quoted, replaced
 from fisherkit.core import arrays
 
 # What pandas calls the values of a column of objects that are numbers, or truth values.
@@ -38,17 +38,10 @@ def frame_of(X: Any, text: tuple[str, ...] = ()) -> pd.DataFrame:
         raise TableError(f"X has no column {lacking[0]!r} (text); its columns are {quoted(names)}.")
     changed = {}
     for name, values in table.items():
-        typed = _written(values) if name in text else _typed(values)
+        typed = as_levels(values) if name in text else _typed(values)
         if typed is not values:
             changed[str(name)] = typed
     return replaced(table, changed)
-
-
-def _written(values: pd.Series) -> pd.Series:
-    """Texts of all values; whole numbers without the fraction that missing ones give them."""
-    if pd.api.types.is_float_dtype(values.dtype) and (values.dropna() % 1 == 0).all():
-        values = values.astype("Int64")
-    return as_text(values)
 
 
 def _frame(X: Any) -> pd.DataFrame:
@@ -109,4 +102,4 @@ def _typed(values: pd.Series) -> pd.Series:
             return pd.to_numeric(known.astype(np.float64))
         if kind in ("datetime", "datetime64", "date", "timedelta", "timedelta64"):
             return pd.to_datetime(values, errors="coerce")
-    return values if isinstance(dtype, pd.CategoricalDtype) else as_text(values)
+    return values if isinstance(dtype, pd.CategoricalDtype) else as_levels(values)

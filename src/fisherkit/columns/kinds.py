@@ -10,7 +10,7 @@ import pandas as pd
 
 from fisherkit.columns.frames import (
     TableError,
-    as_text,
+    as_levels,
     column_parts,
     is_number,
     level_counts,
@@ -90,7 +90,7 @@ def match(table: pd.DataFrame, columns: Sequence[Column], source: FilePath) -> p
         if (column.kind == "number") != number:
             values = table[column.name]
             as_number = column.kind == "number"
-            changed[column.name] = _as_number(values, source) if as_number else as_text(values)
+            changed[column.name] = _as_number(values, source) if as_number else as_levels(values)
     table = replaced(table, changed)
     refuse_extreme(table, source)
     return table

@@ -209,7 +209,7 @@ def _worth_a_fit(
     share = len(drawn) / len(first)
     found = worth_a_fit(some, part.codes, part.weights, asked.combine, share, folds)
     return [
-        replace(family, gammas=worth.gammas, likely=worth.likely)
+        replace(family, gammas=worth.gammas, likely=worth.likely, different=len(first))
         for family, worth in zip(families, found, strict=True)
     ]
 

@@ -48,6 +48,7 @@ class KernelFamily:
     number: int  # its place among all families
     asked: int  # widths in all, of which those that cannot matter may be left out
     likely: Mapping[float | None, float] = field(default_factory=dict)  # mu / unit, by some rows
+    different: int = 0  # rows that differ, where some of them have been asked
 
 
 def price(
@@ -64,9 +65,10 @@ def price(
     held = None
     for family in families:
         design = family.design
-        n, alone = design.gram.n, folds is None and design.penalty == "rkhs"
-        factored = alone and n > _FACTORED and bool(family.likely)
-        decomposer = Decomposer(design, max_rank=int(_LOW_RANK * n) if factored else None)
+        alone = folds is None and design.penalty == "rkhs"
+        few = int(_LOW_RANK * family.different)
+        factored = alone and family.different > _FACTORED
+        decomposer = Decomposer(design, max_rank=few if factored else None)
         for gamma in family.gammas:
             try:
                 # Let go when the next one is there: memory freed before would go back to the

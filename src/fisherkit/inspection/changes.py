@@ -102,7 +102,8 @@ def smallest_change(
     found: list[tuple[float, int, object]] = []  # size, column and value
     for (column, own), flip in zip(tried, np.split(flips, _ends(tried)), strict=True):
         if is_number(row.iloc[:, column]):
-            brackets += _around(column, float(row.iloc[0, column]), own, flip, values[column])
+            here = _floats(row.iloc[:, column])[0]
+            brackets += _around(column, float(here), own, flip, values[column])
         elif flip.any():
             found.append((1.0, column, own[np.argmax(flip)]))
     least = min([b.far for b in brackets] + [size for size, _, _ in found], default=0.0)
@@ -125,13 +126,19 @@ def _objects(values: Sequence[object] | np.ndarray) -> np.ndarray:
     return found
 
 
+def _floats(values: pd.Series) -> np.ndarray:
+    """Numbers, NaN where missing."""
+    return values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+
+
 def _changed(row: pd.DataFrame, columns: np.ndarray, values: np.ndarray) -> pd.DataFrame:
     """Copies of a row, each with another value in one of its columns."""
     table = row.iloc[np.zeros(len(columns), dtype=int)].reset_index(drop=True)
     for column in np.unique(columns):
         own = np.flatnonzero(columns == column)
         numbers = is_number(row.iloc[:, column])
-        series = table.iloc[:, column].to_numpy(dtype=float if numbers else object, copy=True)
+        old = table.iloc[:, column]
+        series = _floats(old) if numbers else old.to_numpy(dtype=object, copy=True)
         series[own] = values[own]
         table[table.columns[column]] = series
     return table

@@ -15,7 +15,6 @@ from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
     _check_sample_weight,
-    _get_feature_names,
     check_consistent_length,
     check_is_fitted,
 )
@@ -75,7 +74,7 @@ class TableModel(BaseEstimator):
                 )
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = table.shape[1]
-        self._names = list(table.columns)
+        self._names, self._named = list(table.columns), _has_names(X)
         return table
 
     def _judge(self, table: pd.DataFrame) -> list[Column]:
@@ -137,9 +136,8 @@ class TableModel(BaseEstimator):
         """The columns of rows X that the fit uses, checked."""
         check_is_fitted(self)
         text = tuple(column.name for column in self._columns if column.kind == "text")
-        named = _get_feature_names(X) is not None and hasattr(self, "feature_names_in_")
-        table = frame_of(X, tuple(self._options().text) if named else ())
-        if not named:  # otherwise columns may come in any order, and others beside them
+        table = frame_of(X)
+        if not (self._named and _has_names(X)):  # else in any order, and others beside them
             _check_feature_names(self, X, reset=False)
             _check_n_features(self, table, reset=False)
             table = table.set_axis(self._names, axis=1)
@@ -183,7 +181,7 @@ class TableModel(BaseEstimator):
                 kept &= weights > 0
                 weights = weights[kept]
             group = None if groups is None else np.asarray(groups)[kept]
-            table, targets = table.loc[kept], targets[kept]
+            table, targets = table.loc[kept], _plain(targets[kept])
             columns = self._judge(table)
             used = match(table, columns, SOURCE)
             features = self.features_of(used, weights)
@@ -202,7 +200,7 @@ class TableModel(BaseEstimator):
         """Fit the method to the features ``Z`` (n, d) of columns, in memory or in a file."""
         self._columns, self.features_, self._unused = columns, features, {}
         self._names = [column.name for column in columns]
-        self.n_features_in_ = len(columns)
+        self._named, self.n_features_in_ = True, len(columns)
         self.feature_names_in_ = np.array(self._names, dtype=object)
         return self._learn(Z, y, None, None)
 
@@ -231,10 +229,20 @@ class TableModel(BaseEstimator):
         return hasattr(self, "estimator_")
 
 
+def _has_names(X: Table) -> bool:
+    """Whether the columns of X have names."""
+    return hasattr(X, "columns") or hasattr(X, "column_names")
+
+
 def _different(table: pd.DataFrame) -> np.ndarray:
     """Places of rows that differ, the first of each."""
     keys = pd.util.hash_pandas_object(table, index=False).to_numpy()
     return np.sort(np.unique(keys, return_index=True)[1])
+
+
+def _plain(y: np.ndarray) -> np.ndarray:
+    """Targets of one type as an array of that type: holes may have made objects of truth values."""
+    return pd.Series(y).infer_objects().to_numpy() if y.dtype == object else y
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:

@@ -157,8 +157,13 @@ def view_pairs(kernel: str | Sequence[str | tuple[str, str]], views: Mapping[str
             f"kernel={kernel!r} is not valid; use None, a name, or a list of names and of pairs "
             "such as ('rbf', 'rank')."
         )
-    pairs = []
-    for given in [kernel] if isinstance(kernel, str) else kernel:
+    pairs, wanted = [], [kernel] if isinstance(kernel, str) else list(kernel)
+    if not wanted or any(not isinstance(one, str) and len(one) != 2 for one in wanted):
+        raise RecipeError(
+            f"kernel={kernel!r} is not valid; each kernel is a name or a pair of a name and a "
+            "view, and there is at least one."
+        )
+    for given in wanted:
         name, seen = (given, list(views)) if isinstance(given, str) else (given[0], [given[1]])
         if name not in KERNELS or name == "precomputed":
             raise RecipeError(f"there is no kernel {name!r}; there are {', '.join(KERNELS)}.")

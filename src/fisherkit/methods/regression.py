@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fisherkit.core import Array
 from fisherkit.interfaces import MemoryLimit, Seed, Table
@@ -136,10 +136,14 @@ class TableRegressor(RegressorMixin, TableModel):
         best = min(found, key=lambda one: one[0])
         self.kernel_, self.estimator_ = best[1:3], best[3]
         self._columns_seen = views[best[2]].columns
-        self.compared_ = pd.DataFrame(
-            [one[:3] for one in found], columns=["left_out_error", "kernel", "view"]
-        )
+        self._compared = [one[:3] for one in found]
         return self
+
+    @property
+    def compared_(self) -> pd.DataFrame:
+        """The leave-one-out error of each kernel."""
+        check_is_fitted(self)
+        return pd.DataFrame(self._compared, columns=["left_out_error", "kernel", "view"])
 
     @property
     def _features_seen(self) -> np.ndarray:

@@ -166,6 +166,10 @@ class TableClassifier(ClassifierMixin, TableModel):
     def _targets(self, y: Any) -> np.ndarray:
         if y is None:
             raise ValueError("TableClassifier requires y to be passed, but the target y is None.")
+        if type(y).__module__.partition(".")[0] == "pyarrow":
+            y = y.to_pandas()
+        if isinstance(y, list | tuple):  # an array would make texts of the holes among texts
+            y = pd.Series(y) if np.ndim(y) == 1 else y
         return column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True, dtype=None)
 
     def _learn(

@@ -416,6 +416,8 @@ def _worth_comparing(
         if len(gammas) == 1 or sample.given is not None or size >= _SHARE * len(sample.rows):
             break
         part, best = sample.first(size), []
+        if not part.folds:  # none of them tests one of these rows
+            break
         for gamma in gammas:
             held, settled = hold_out(part, learner, gamma)
             rows, lowest = _rated(part, held, settled, gamma)

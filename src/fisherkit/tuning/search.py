@@ -34,6 +34,7 @@ from fisherkit.core import (
     arrays,
     expected_seconds,
     measured,
+    membership,
     race_seed,
     reference_width,
     require_positive,
@@ -70,6 +71,7 @@ _ROUNDED = 1e3  # times the rounding of tr(G~): mu below which a factorisation h
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 _QUICK = 3000  # rows up to which hardly any fit takes a minute
 _WIDTHS = 13  # that a march decomposes at, about
+_OF_A_CLASS = 10  # sampled rows of each class at least, where some rows are left out
 _LOW, _LOWEST = 0.5, 0.7  # of the rows: rank of low-rank forms at the reference width, and beyond
 
 
@@ -179,7 +181,7 @@ def _by_levels(tuner: _Tuner, levels: Levels) -> Tuned:
         if low_rank is not None:
             return low_rank
     if n > ALL_ROWS and leave_one_out:
-        size = sample_size(n, problem.Y.shape[1], problem.Y)
+        size = _sampled(problem, levels.order)
         _announce(problem, lambda n: expected_seconds(n, size))
     best = levels.refine(levels.coarse())
     tuner.priced = levels.priced
@@ -353,7 +355,7 @@ def _by_cholesky(
     gram, solved, method, sampled = design.gram, None, "cholesky", None
     gram = gram if gamma is None else gram.with_gamma(gamma)
     if order is not None and gram.n > ALL_ROWS:
-        size = sample_size(gram.n, problem.Y.shape[1], problem.Y)
+        size = _sampled(problem, order)
         digits, sampled = SINGLE, None
         if size is not None:
             digits, sampled = SAMPLED.format(size), np.sort(order[-size:])
@@ -388,6 +390,24 @@ def _by_cholesky(
         error=error,
     )
     return replace(_tuned(problem, ridge, np.arange(gram.n), priced, selection), sampled=sampled)
+
+
+def _sampled(problem: Problem, order: np.ndarray) -> int | None:
+    """How many of the last rows in the order are left out; ``None`` for all rows.
+
+    All are where the sample would have few rows of a class: probabilities rest on them.
+    """
+    size = sample_size(problem.Y.shape[0], problem.Y.shape[1], problem.Y)
+    if size is None:
+        return None
+    labels = arrays.to_numpy(membership(problem.Y))
+    if not np.array_equal(labels.sum(axis=1), np.ones(len(labels))):
+        return size  # a regression
+    counts, seen = labels.sum(axis=0), labels[order[-size:]].sum(axis=0)
+    if np.all(seen >= np.minimum(counts, _OF_A_CLASS)):
+        return size
+    log.info("a class is rare: every row is left out, instead of %d rows", size)
+    return None
 
 
 def _value(criterion: Criterion, ridge: Ridge, sampled: np.ndarray | None) -> tuple[float, float]:
