@@ -356,7 +356,7 @@ TABLE_PEERS = {
     "svc": "SVC, tuned",
     "logistic": "LogisticRegressionCV",
     "committee": "`FisherCommitteeClassifier` on indicators",
-    "committee before": "the same, in an earlier version",
+    "committee before": "`FisherCommitteeClassifier` on indicators, an earlier version",
 }
 
 

@@ -169,3 +169,14 @@ def test_a_saved_model_keeps_what_it_says_of_the_sample(tmp_path):
     again = load(tmp_path / "model.fisherkit").model
     assert again.selection_.sampled and again.selection_.error == fit.selection_.error
     assert_allclose(again.loo_decision_, fit.loo_decision_)
+
+
+def test_every_row_is_left_out_where_a_class_is_rare():
+    X, y = table()
+    y[:] = 0
+    y[:5] = 1
+    X[:5] += 2.0
+    fit = KernelFisherClassifier().fit(X, y)
+    assert np.isfinite(fit.loo_decision_).all()
+    assert "sampled" not in fit.selection_.leave_one_out
+    assert fit.predict_proba(X)[5:, 1].mean() < 0.05
