@@ -99,7 +99,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
     effective_members_ : float
         1 / sum of squared (normalised) weights.
     relevance_ : dict
-        For each kernel that has learned the scale of each column, (n_features_in_,); 0 for columns
+        For each kernel that has learned the scale of each column, (n_features,); 0 for columns
         that it does not see.
     dual_coef_ : dict
         For each (kernel, gamma) in use the coefficients of its centres, summed over mu: (m,) for

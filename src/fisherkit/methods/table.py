@@ -78,6 +78,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         From columns to features, with ``names`` and ``transform``.
     estimator_ : classifier
         The fitted classifier of the features.
+
     Notes
     -----
     New rows may have their columns in any order, and others beside them. Levels that the fit has
