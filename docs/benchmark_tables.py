@@ -348,6 +348,7 @@ TABLE_PEERS = {
     "table": "`TableClassifier()`",
     "fast": "`TableClassifier(learn=False)`",
     "catboost": "CatBoost",
+    "catboost_once": "CatBoost, one fit at its defaults",
     "lightgbm": "LightGBM, tuned",
     "xrfm": "xRFM, tuned",
     "extratrees": "ExtraTrees",
