@@ -229,10 +229,16 @@ def cost(n: int, k: int, limit: float | None, **options: object) -> Row:
 
     class Timed(KernelFisherClassifier):
         def _decide(
-            self, left: Parts, rule: Rule, classes: Weights, scatter: np.ndarray
+            self,
+            left: Parts,
+            rule: Rule,
+            classes: Weights,
+            scatter: np.ndarray,
+            *,
+            sampled: bool = False,
         ) -> Sequence[Any]:
             start = time.process_time()
-            found = super()._decide(left, rule, classes, scatter)
+            found = super()._decide(left, rule, classes, scatter, sampled=sampled)
             stages.append(time.process_time() - start)
             return found
 

@@ -128,10 +128,10 @@ def exact_values() -> Iterator[Row]:
     within, gaps = [], []
     for case in range(200):
         X, model = regression("exponential", 6, case)
-        found = explain(model, X[60:61], changes=False, random_state=case)
-        error = np.abs(found.contributions[0] - enumerated(model, X[:60], X[60]))
-        within.append(np.mean(error <= 2 * found.standard_error[0]))
-        gaps.append(abs(found.base[0] + found.contributions[0].sum() - found.margin[0]))
+        why = explain(model, X[60:61], changes=False, random_state=case)
+        errors = np.abs(why.contributions[0] - enumerated(model, X[:60], X[60]))
+        within.append(np.mean(errors <= 2 * why.standard_error[0]))
+        gaps.append(abs(why.base[0] + why.contributions[0].sum() - why.margin[0]))
     share = float(np.mean(within))
     what = "sampled within two standard errors"
     yield row(what, "exponential, 200 cases", share, ">= 0.95", share >= 0.95)
