@@ -1,4 +1,4 @@
-"""Tables with numbers, words and holes: TableClassifier beside tuned peers, on the same splits.
+"""Tables with numbers, words and holes: TableClassifier beside its peers, on the same splits.
 
 The dev suite (FISHERKIT_DATA/tables/*.parquet, target column "target"). Stratified splits: training
 on at most 1,000 rows and 70 %, test on at most 2,000 others. Every method is given the raw training
