@@ -29,6 +29,7 @@ _NUMPY = compat.array_namespace(np.empty(0))
 _SMALL_MATRIX = 2048  # rows up to which memory does not matter
 _SMALL_FACTOR = 600  # rows of a triangle up to which inverting it by halves is faster
 _UNKNOWN_MEMORY = 4 << 30  # bytes taken to be free where the system does not say
+_PANEL = 4096  # columns of a large matrix that an accelerator factors, or inverts, together
 _GRAM_LEAF = 1280  # columns of the smallest product in a symmetric one
 _LEAST_ROWS = 1024  # of a block
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64: a block of rows stays in the cache
@@ -147,6 +148,17 @@ def eps(x: Array) -> float:
     return float(namespace(x).finfo(x.dtype).eps)
 
 
+def bits(x: Array) -> Array:
+    """The bits of numbers in double precision as integers, beside ``x`` where that can be had.
+
+    A zero has no sign.
+    """
+    x = widen(x) + 0.0
+    if compat.is_torch_array(x) or compat.is_cupy_array(x):
+        return x.view(namespace(x).int64)
+    return to_numpy(x).astype(np.float64, copy=False).view(np.int64)
+
+
 def row_blocks(n_rows: int, row_length: int, elements: int | None = None) -> Iterator[slice]:
     """Slices over ``n_rows`` such that a block holds about ``elements`` numbers (cache-sized)."""
     step = max(1, min(n_rows, (elements or BLOCK_ELEMENTS) // max(1, row_length)))
@@ -203,6 +215,11 @@ def on_accelerator(x: Array) -> bool:
 def preferred_elements(reference: Array) -> int:
     """Numbers alive in a large block of rows: more on an accelerator."""
     return 1 << 30 if on_accelerator(reference) else 1 << 23
+
+
+def accelerator_elements(reference: Array) -> int:
+    """Numbers of a block that is worth a call on an accelerator; 0 elsewhere."""
+    return 1 << 27 if on_accelerator(reference) else 0
 
 
 def preferred_rows(reference: Array, row_length: int) -> int:
@@ -265,7 +282,8 @@ def add_to_diagonal(M: Array, value: float) -> None:
     if is_numpy(M):
         M.flat[:: M.shape[0] + 1] += value
         return
-    M += value * like(np.eye(M.shape[0]), M)
+    flat = namespace(M).reshape(M, (-1,), copy=False)
+    flat[:: M.shape[0] + 1] += value
 
 
 def subtract_product(total: Array, A: Array, B: Array) -> None:
@@ -307,6 +325,11 @@ def symmetric(total: Array) -> Array:
 def zeros(shape: tuple[int, ...], reference: Array) -> Array:
     """Array of zeros beside ``reference``."""
     return namespace(reference).zeros(shape, dtype=reference.dtype, device=compat.device(reference))
+
+
+def unit_matrix(size: int, reference: Array) -> Array:
+    """The unit matrix beside ``reference``."""
+    return _identity(size, size, reference)
 
 
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
@@ -408,9 +431,32 @@ def cholesky(M: Array) -> Array | None:
         factor, info = potrf(M.T, lower=1, overwrite_a=1, clean=0)
         return None if info else factor
     try:
+        if on_accelerator(M):
+            return _cholesky_in_place(M)
         return namespace(M).linalg.cholesky(M)
     except Exception:  # each namespace raises its own error type for a matrix that is not SPD
         return None
+
+
+def _cholesky_in_place(M: Array) -> Array:
+    """The factor of M in its memory, by blocks of columns; of those above the diagonal, zeros.
+
+    Libraries of accelerators copy M first.
+    """
+    xp, n = namespace(M), M.shape[0]
+    for some in row_blocks(n, 1, _PANEL):
+        corner, below = slice(some.start, some.stop), slice(some.stop, n)
+        M[corner, corner] = xp.linalg.cholesky(M[corner, corner])
+        if some.stop == n:
+            break
+        M[corner, below] = solve_lower(M[corner, corner], M[below, corner].T)
+        M[below, corner] = M[corner, below].T
+        for others in row_blocks(n - some.stop, 1, _PANEL):
+            columns = slice(some.stop + others.start, some.stop + others.stop)
+            left, right = M[columns.start :, corner], M[corner, columns]
+            subtract_product(M[columns.start :, columns], left, right)
+        M[corner, below] = 0.0
+    return M
 
 
 def lower_factor(M: Array) -> Array | None:
@@ -418,7 +464,7 @@ def lower_factor(M: Array) -> Array | None:
     if is_numpy(M):
         factor, info = lapack.dpotrf(M.T, lower=1, overwrite_a=0, clean=1)
         return None if info else factor
-    return cholesky(M)
+    return cholesky(M + 0.0)
 
 
 def cholesky_log_det(factor: Array) -> float:
@@ -501,14 +547,35 @@ def inverse_half(factor: Array) -> Array:
             half[: some.start, some] = 0.0
             half[some, some] = np.tril(half[some, some])
         return half
-    return lower_triangular_inverse(factor)
+    return _inverted_in_place(factor)
+
+
+def _inverted_in_place(L: Array) -> Array:
+    """The inverse X of a lower triangular L in its memory, by blocks of columns, each from its top.
+
+    X_ij = -L_ii^-1 sum_k L_ik X_kj over j <= k < i: products, whose memory is that of a block.
+    """
+    blocks = list(row_blocks(L.shape[0], 1, _PANEL))
+    corners = [lower_triangular_inverse(L[some, some]) for some in blocks]
+    for j, columns in enumerate(blocks):
+        L[columns, columns] = corners[j]
+        for some, corner in zip(blocks[j + 1 :], corners[j + 1 :], strict=True):
+            before = slice(columns.start, some.start)
+            L[some, columns] = -(corner @ (L[some, before] @ L[before, columns]))
+    return L
 
 
 def lower_triangular_inverse(L: Array) -> Array:
     """Inverse of a lower triangular (k, k) matrix."""
     if is_numpy(L):
         return lapack.dtrtri(L, lower=1)[0]
-    return solve_lower(L, like(np.eye(L.shape[0]), L))
+    return solve_lower(L, _identity(L.shape[0], L.shape[0], L))
+
+
+def _identity(rows: int, columns: int, reference: Array) -> Array:
+    """The first columns of the unit matrix, where ``reference`` is."""
+    xp = namespace(reference)
+    return xp.eye(rows, columns, dtype=reference.dtype, device=compat.device(reference))
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:

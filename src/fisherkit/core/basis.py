@@ -30,6 +30,7 @@ _OWN = 1e-3  # error of k(x, x), relative, from which products say nothing of th
 _KEEP = 0.002  # a drawn pivot is kept while its residual is above this share of the block's largest
 _CAP = 0.7  # of n: beyond this rank a full eigendecomposition is cheaper
 _PREDICT_FROM = 0.06  # of the distinct rows: from this many pivots on, the rank is predicted
+_ENOUGH = 1000  # pivots from which it is predicted, however many rows there are
 _PREDICT_SHARE = 0.25  # of the rank at which to give up: the same
 _CAPACITY = 1024  # rows reserved for the factor at first
 _PROBE_ROWS = 32
@@ -64,7 +65,7 @@ def low_rank(
     distinct, seed = gram.distinct(), rng.randint(np.iinfo(np.int32).max)
     highest = len(distinct.first)
     cap = min(highest, int(_CAP * max(gram.n, copies)) + 1 if max_rank is None else max_rank)
-    predict_from = _PREDICT_FROM * highest
+    predict_from = min(_PREDICT_FROM * highest, _ENOUGH)
     if give_up is not None:
         cap, predict_from = min(cap, give_up), min(predict_from, _PREDICT_SHARE * give_up)
     residual = gram.diagonal()

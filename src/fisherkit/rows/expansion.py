@@ -38,7 +38,8 @@ class Expansion:
         """f of validated rows X, of any container, (n, k); in row blocks."""
         m, d = self.coef.shape[0], X.shape[1]
         # Each block goes through all centres once more: with long rows, that has to pay.
-        elements = max(arrays.BLOCK_ELEMENTS, min(m, _ROWS) * d)
+        pays = arrays.accelerator_elements(self.coef)
+        elements = max(arrays.BLOCK_ELEMENTS, min(m, _ROWS) * d, pays)
         return _in_blocks(X, max(m, d), elements, lambda x: self.values(x) @ self.coef, self)
 
     def values(self, X: Array) -> Array:

@@ -538,18 +538,37 @@ def _columns_in_order(Y: Array, order: np.ndarray) -> Array:
 
 def _order(problem: Problem) -> np.ndarray:
     """The rows by a draw that depends on their values alone, and not on the rounding of these."""
-    X, Y = arrays.to_numpy(problem.design.gram.X), arrays.to_numpy(problem.Y)
-    weights = problem.design.weights
-    beside = [arrays.to_numpy(part) for part in (weights.cost, weights.frequency)]
-    luck = fingerprints(_digits(X))
-    ties = fingerprints(X), fingerprints(_digits(np.column_stack([Y, *beside])))
+    gram, Y, weights = problem.design.gram, problem.Y, problem.design.weights
+    beside = (part[:, None] for part in (weights.cost, weights.frequency))
+    luck = _rough_fingerprints(gram.X)
+    ties = gram.distinct().of_rows, _rough_fingerprints(Y, *beside)
     return np.lexsort((*ties, -race(luck, np.ones(len(luck)), 0)))
 
 
-def _digits(columns: np.ndarray) -> np.ndarray:
-    """Where values are within the range of their column, to half of the digits of double."""
-    largest = np.abs(columns).max(axis=0)
-    columns = columns / np.where(largest > 0, largest, 1.0)
-    low = columns.min(axis=0)
-    spread = columns.max(axis=0) - low
-    return np.round((columns - low) / np.where(spread > 0, spread, 1.0) * 2.0**_DRAWN_DIGITS)
+def _rough_fingerprints(*parts: Array) -> np.ndarray:
+    """Fingerprints of rows (n,) from where values are within the range of their column.
+
+    Half of the digits of double precision count. All parts (n, d) make up the columns.
+    """
+    scales = [_scale(columns) for columns in parts]
+    n, d = parts[0].shape[0], sum(columns.shape[1] for columns in parts)
+    keys = []
+    for rows in arrays.row_blocks(n, d, arrays.preferred_elements(parts[0]) >> 4):
+        places = []
+        for columns, (unit, low, spread) in zip(parts, scales, strict=True):
+            place = arrays.namespace(columns).round(
+                (columns[rows, :] / unit - low) / spread * 2.0**_DRAWN_DIGITS
+            )
+            places.append(place)
+        keys.append(fingerprints(arrays.namespace(*places).concat(places, axis=1)))
+    return np.concatenate(keys)
+
+
+def _scale(columns: Array) -> tuple[Array, Array, Array]:
+    """The largest size of each column and, in its unit, the lowest value and the range."""
+    xp = arrays.namespace(columns)
+    low, high = xp.min(columns, axis=0), xp.max(columns, axis=0)
+    largest = xp.where(abs(low) > abs(high), abs(low), abs(high))
+    unit = xp.where(largest > 0, largest, xp.ones_like(largest))
+    low, spread = low / unit, high / unit - low / unit
+    return unit, low, xp.where(spread > 0, spread, xp.ones_like(spread))

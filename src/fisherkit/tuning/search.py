@@ -176,7 +176,8 @@ def _by_levels(tuner: _Tuner, levels: Levels) -> Tuned:
     """The fit where levels end, or near there."""
     problem, n = tuner.problem, levels.n
     leave_one_out = problem.criterion.held_out.folds is None
-    if problem.design.basis == "auto" and n > SMALL and leave_one_out:
+    quick = arrays.on_accelerator(problem.Y)  # where factors take less time than their pivots
+    if problem.design.basis == "auto" and n > SMALL and leave_one_out and not quick:
         low_rank = _by_low_rank(tuner, levels)
         if low_rank is not None:
             return low_rank

@@ -32,7 +32,7 @@ conjugate gradients, O(n k^2) each.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -188,8 +188,12 @@ class Shape(Protocol):
         """Derivatives in theta (q,), from those S (b, k) in the logits."""
         ...
 
-    def diagonal(self, g: Array, S: Array) -> Array:
-        """About the same for second derivatives, of which S (b, k) are those in each logit."""
+    def bent(self, g: Array, S: Array) -> Array:
+        """What `relaxed` needs of rows whose second derivative in each logit is S (b, k)."""
+        ...
+
+    def relaxed(self, bent: Array, ridge: float) -> Callable[[Array], Array]:
+        """About H^-1 v for the Hessian H of the loss and the ridge, by the sum of `bent`."""
         ...
 
 
@@ -212,10 +216,23 @@ class Full:
         return g @ W + c
 
     def pull(self, g: Array, S: Array) -> Array:
-        return _flat(g.T @ S, _OFFSET * arrays.namespace(S).sum(S, axis=0))
+        return _flat(g.T @ S, _OFFSET * (arrays.namespace(g).ones_like(g[:, 0]) @ S))
 
-    def diagonal(self, g: Array, S: Array) -> Array:
-        return _flat((g * g).T @ S, _OFFSET**2 * arrays.namespace(S).sum(S, axis=0))
+    def bent(self, g: Array, S: Array) -> Array:
+        """What couples the parameters of each class, (k, k + 1, k + 1)."""
+        xp = arrays.namespace(g)
+        both = xp.concat([g, _OFFSET * xp.ones_like(g[:, :1])], axis=1)
+        return xp.stack([(S[:, c, None] * both).T @ both for c in range(self.k)], axis=0)
+
+    def relaxed(self, bent: Array, ridge: float) -> Callable[[Array], Array]:
+        xp = arrays.namespace(bent)
+        inverses = xp.linalg.inv(bent + ridge * arrays.unit_matrix(self.k + 1, bent))
+
+        def solved(v: Array) -> Array:
+            columns = xp.reshape(v, (self.k + 1, self.k)).T[:, :, None]
+            return xp.reshape((inverses @ columns)[:, :, 0].T, (-1,))
+
+        return solved
 
 
 @dataclass(frozen=True)
@@ -253,10 +270,14 @@ class LowRank:
         inner = (g @ self.A).T @ (S @ self.B)
         return _flat(xp.sum(g * S, axis=0), inner, _OFFSET * xp.sum(S, axis=0))
 
-    def diagonal(self, g: Array, S: Array) -> Array:
+    def bent(self, g: Array, S: Array) -> Array:
+        """About the diagonal of the Hessian, (q,)."""
         xp = arrays.namespace(S)
         inner = ((g @ self.A) ** 2).T @ (S @ self.B**2)
         return _flat(xp.sum(g * g * S, axis=0), inner, _OFFSET**2 * xp.sum(S, axis=0))
+
+    def relaxed(self, bent: Array, ridge: float) -> Callable[[Array], Array]:
+        return lambda v: v / (bent + ridge)
 
 
 def _shape(parts: Parts, logits: Sequence[Any], k: int) -> Shape:
@@ -282,16 +303,16 @@ def _newton(
     value = objective(theta)
     for _ in range(_STEPS):
         P = parts.each(_probabilities, [logits], shape, theta)
-        gradient, diagonal = parts.total(_slopes, [logits, P], shape)
+        gradient, bent = parts.total(_slopes, [logits, P], shape)
         gradient = gradient + ridge * (theta - home)
-        scale = 1 / (diagonal + ridge)
+        relaxed = shape.relaxed(bent, ridge)
 
         def curved(v: Array, P: Sequence[Any] = P) -> Array:
             return parts.total(_curvature, [logits, P], shape, v)[0] + ridge * v
 
-        if float(gradient @ (scale * gradient)) <= 0:
+        if float(gradient @ relaxed(gradient)) <= 0:
             break
-        step = _solve(curved, gradient, scale)
+        step = _solve(curved, gradient, relaxed, enough)
         decrement = float(gradient @ step)
         length, slack = 1.0, 1e-14 * abs(value) + 1e-300
         while length > 1e-9:
@@ -309,17 +330,25 @@ def _newton(
     return xp.where(xp.isfinite(theta), theta, home)
 
 
-def _solve(curved: Any, b: Array, scale: Array) -> Array:
-    """H^-1 b by conjugate gradients, the more exactly the smaller b; ``scale`` preconditions."""
+def _solve(
+    curved: Callable[[Array], Array],
+    b: Array,
+    relaxed: Callable[[Array], Array],
+    enough: float,
+) -> Array:
+    """H^-1 b by conjugate gradients, the more exactly the smaller b; ``relaxed`` preconditions.
+
+    What remains of the squared decrement need not be less than a tenth of ``enough``.
+    """
     x, r = 0 * b, b
-    z = scale * r
+    z = relaxed(r)
     p, size = z, float(r @ z)
-    target = size * min(1e-2, size) if size < 1 else 1e-2 * size
+    target = max(size * min(1e-2, size), 0.1 * enough)
     for _ in range(_PRODUCTS):
         Hp = curved(p)
         step = size / float(p @ Hp)
         x, r = x + step * p, r - step * Hp
-        z = scale * r
+        z = relaxed(r)
         before, size = size, float(r @ z)
         if size <= target:
             break
@@ -354,9 +383,9 @@ def _probabilities(rows: Likelihood, pieces: Sequence[Array], shape: Shape, thet
 
 
 def _slopes(rows: Likelihood, pieces: Sequence[Array], shape: Shape) -> tuple[Array, Array]:
-    """The gradient of the loss in theta, and about the diagonal of its Hessian."""
+    """The gradient of the loss in theta, and what the shape wants of its Hessian."""
     (g, P), w = pieces, _weights(rows)[:, None]
-    return shape.pull(g, w * (P - _labels(rows))), shape.diagonal(g, w * P * (1 - P))
+    return shape.pull(g, w * (P - _labels(rows))), shape.bent(g, w * P * (1 - P))
 
 
 def _curvature(rows: Likelihood, pieces: Sequence[Array], shape: Shape, v: Array) -> tuple[Array]:
@@ -364,7 +393,7 @@ def _curvature(rows: Likelihood, pieces: Sequence[Array], shape: Shape, v: Array
     g, P = pieces
     # Logits move by J v, probabilities by (diag p - p p') J v.
     Pv = P * (shape.logits(g, v))
-    moved = Pv - P * arrays.namespace(P).sum(Pv, axis=1, keepdims=True)
+    moved = Pv - P * (Pv @ arrays.namespace(P).ones_like(P[0, :]))[:, None]
     return (shape.pull(g, _weights(rows)[:, None] * moved),)
 
 
@@ -383,7 +412,7 @@ def _scalar_logits(rows: Likelihood, pieces: Sequence[Array], a: float, b: Array
     return a * pieces[0] + b
 
 
-# The choice of the ridge, on the host
+# The choice of the ridge
 
 
 @dataclass(frozen=True)
@@ -454,17 +483,22 @@ class _Folds(NamedTuple):
 
     def _judge(self, test: np.ndarray) -> np.ndarray:
         """Sums of log-loss and of errors of the rows tested, for each ridge; (ridges, 2)."""
-        g, y, w = self.sample.g, self.sample.y, self.sample.w
-        k = g.shape[1]
-        labels = np.eye(k)[y]
-        train = ~test
-        parts = LocalParts([Likelihood(labels[train], w[train] / w.sum(), w.sum())])
-        logits, sums = [g[train]], []
-        shape = _shape(parts, logits, k)
+        sample, k, reference = self.sample, self.sample.g.shape[1], self.sample.reference
+        labels, total = np.eye(k)[sample.y], float(sample.w.sum())
+
+        def of(rows: np.ndarray) -> tuple[Array, Array, Array]:
+            columns = sample.g[rows], labels[rows], sample.w[rows] / total
+            g, own, share = (arrays.like(column, reference) for column in columns)
+            return g, own, share
+
+        (g, own, share), (unseen, truth, weight) = of(~test), of(test)
+        parts, sums = LocalParts([Likelihood(own, share, total)]), []
+        shape = _shape(parts, [g], k)
         theta = shape.home(g)
         for ridge in RIDGES:  # each from the one before
-            theta = _newton(parts, logits, shape, ridge, theta, _LOOSE)
-            u = shape.logits(g[test], theta)
-            wrong = np.argmax(u, axis=1) != y[test]
-            sums.append([w[test] @ _cross_entropy(u, labels[test]), w[test] @ wrong])
+            theta = _newton(parts, [g], shape, ridge, theta, _LOOSE)
+            u = shape.logits(unseen, theta)
+            right = arrays.to_numpy(u).argmax(axis=1) == sample.y[test]
+            loss = float(weight @ _cross_entropy(u, truth))
+            sums.append([total * loss, sample.w[test] @ ~right])
         return np.array(sums)

@@ -9,6 +9,8 @@ import numpy as np
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 
+_MIXER = 0xBF58476D1CE4E5B9 - (1 << 64)  # the bits of a constant of splitmix64 as an integer
+
 
 @dataclass(frozen=True)
 class Distinct:
@@ -31,7 +33,12 @@ class Distinct:
     @classmethod
     def rows(cls, X: Array) -> Distinct:
         """Of the rows of X (n, d)."""
-        return cls.of(fingerprints(arrays.to_numpy(X)))
+        return cls.of(fingerprints(X))
+
+    @property
+    def of_rows(self) -> np.ndarray:
+        """The fingerprint of every row, (n,)."""
+        return self.key[self.group]
 
     def total(self, values: np.ndarray) -> np.ndarray:
         """Sum of values (n,) over equal rows; (u,)."""
@@ -80,16 +87,23 @@ def race_seed(seed: int) -> int:
     return int(np.random.RandomState(seed).randint(np.iinfo(np.int32).max))
 
 
-def fingerprints(X: np.ndarray) -> np.ndarray:
-    """A 64-bit hash of the values in each row; (n,)."""
-    keys = np.empty(len(X), dtype=np.uint64)
-    odd = 2 * np.random.RandomState(0).randint(1 << 62, size=X.shape[1], dtype=np.uint64) + 1
-    for rows in arrays.row_blocks(*X.shape):
-        bits = (X[rows].astype(np.float64) + 0.0).view(np.uint64)  # -0.0 equals 0.0
+def fingerprints(X: Array) -> np.ndarray:
+    """A 64-bit hash of the values in each row; (n,), on the host."""
+    drawn = np.random.RandomState(0).randint(1 << 62, size=X.shape[1], dtype=np.uint64)
+    odd, keys = (2 * drawn + 1).view(np.int64), []
+    n, d = X.shape
+    for rows in arrays.row_blocks(n, d, arrays.preferred_elements(X) >> 5):
+        bits = arrays.bits(X[rows, :])
         # Mixed first: sums of products alone would confuse rows that differ in a few bits.
-        bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
-        keys[rows] = (bits ^ (bits >> np.uint64(29))) @ odd
-    return keys
+        bits = (bits ^ _shifted(bits, 32)) * _MIXER
+        mixed = (bits ^ _shifted(bits, 29)) * arrays.beside(odd, bits)
+        keys.append(arrays.to_numpy(arrays.namespace(mixed).sum(mixed, axis=1)))
+    return np.concatenate(keys).view(np.uint64)
+
+
+def _shifted(bits: Array, places: int) -> Array:
+    """Bits moved to the right, with zeros on the left."""
+    return (bits >> places) & ((1 << (64 - places)) - 1)
 
 
 def _uniform(keys: np.ndarray) -> np.ndarray:

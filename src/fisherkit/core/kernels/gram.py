@@ -62,7 +62,10 @@ class Gram:
         """The same kernel on some of the rows, in this order."""
         place = arrays.indices(rows, self.X)
         X = self.corner(place) if self.kernel.precomputed else arrays.take_rows(self.X, place)
-        return Gram(X, self.kernel, self.rounding)
+        kept = {}
+        if "distinct" in self._kept:
+            kept["distinct"] = Distinct.of(self.distinct().of_rows[rows])
+        return Gram(X, self.kernel, self.rounding, kept)
 
     def diagonal(self) -> Array:
         return self.kernel.diagonal(self.X)

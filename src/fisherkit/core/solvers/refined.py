@@ -28,7 +28,8 @@ class HalfResolvent:
     def diagonal(self) -> Array:
         xp = arrays.namespace(self.half)
         n = self.a.shape[0]
-        parts = [self.half[some.start :, some] for some in arrays.row_blocks(n, n)]
+        size = max(arrays.BLOCK_ELEMENTS, arrays.accelerator_elements(self.half))
+        parts = [self.half[some.start :, some] for some in arrays.row_blocks(n, n, size)]
         squares = xp.concat([xp.sum(part * part, axis=0) for part in parts], axis=0)
         return self.mu * (arrays.widen(squares) - self.share * self.a * self.a)
 

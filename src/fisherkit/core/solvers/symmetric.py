@@ -28,7 +28,8 @@ class UpperBlocks:
 
     @classmethod
     def of(cls, gram: Gram) -> UpperBlocks:
-        rows, blocks = list(arrays.row_blocks(gram.n, gram.n, _BLOCK)), []
+        size = max(_BLOCK, arrays.accelerator_elements(gram.X))
+        rows, blocks = list(arrays.row_blocks(gram.n, gram.n, size)), []
         meter = Meter("kernel matrix", gram.n)
         for some in rows:
             blocks.append(gram.upper(some))
@@ -38,7 +39,7 @@ class UpperBlocks:
     def __matmul__(self, V: Array) -> Array:
         """K V for V (n, k), in the precision of V."""
         total = arrays.namespace(V).zeros_like(V)
-        few = max(arrays.BLOCK_ELEMENTS, _EACH * V.shape[1])
+        few = max(arrays.BLOCK_ELEMENTS, _EACH * V.shape[1], arrays.accelerator_elements(V))
         for rows, block in zip(self.rows, self.blocks, strict=True):
             for strip in arrays.row_blocks(block.shape[0], block.shape[1], few):
                 some = slice(rows.start + strip.start, rows.start + strip.stop)
