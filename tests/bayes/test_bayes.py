@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from fisherkit import BayesianFisherClassifier
 from fisherkit.bayes import learning
+from fisherkit.bayes.climb import Climb, Ending, maximise, promising
 from fisherkit.bayes.evidence import Contrasts, Dense, Thin
 from fisherkit.bayes.learning import (
     Sample,
@@ -26,7 +27,6 @@ from fisherkit.core.covariance import Parametric
 from fisherkit.core.ridge import RidgePath
 from fisherkit.core.weights import Weights
 from fisherkit.datasets import make_bumpy, make_overlap, make_relevance, make_waveform
-from fisherkit.tuning.climb import Climb, Ending, maximise, promising
 
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
 BOX = np.array([[-5.0, 5.0], [-5.0, 5.0]])

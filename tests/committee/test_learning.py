@@ -7,10 +7,11 @@ from scipy.special import expit, softmax
 
 from fisherkit import FisherCommitteeClassifier
 from fisherkit.committee import fitting, widths
-from fisherkit.committee.learning import FOLDS, Rows, deal
 from fisherkit.core import Weights, coefficients_at, solve
 from fisherkit.core.bias import FREE
 from fisherkit.core.kernels import Kernel, View
+from fisherkit.tuning import SeenRows, deal
+from fisherkit.tuning.relevance import FOLDS
 
 RNG = np.random.default_rng(0)
 
@@ -43,7 +44,7 @@ def test_coefficients_are_those_of_the_whole_solution(mu):
 def test_relevance_is_the_mean_squared_slope_twice(name):
     X, y = problem(40)
     Y, own = (2.0 * y - 1)[:, None], weights(np.ones(40))
-    found = Rows(X, Y, own).relevance(Kernel(name, gamma=0.2), 0.1)
+    found = SeenRows(X, Y, own).relevance(Kernel(name, gamma=0.2), 0.1)
     scale = np.ones(6)
     for _ in range(2):
         Z, kernel = X * scale, Kernel(name, gamma=0.2)
@@ -97,7 +98,7 @@ def test_scores_of_learned_kernels_are_those_of_models_without_the_fold():
         bare = np.empty(60)
         for test in deal(X, weights(np.ones(60)), y):
             train = np.setdiff1d(all_rows, test)
-            inside = Rows(X[train], Y[train], weights(np.ones(len(train))))
+            inside = SeenRows(X[train], Y[train], weights(np.ones(len(train))))
             scale = inside.relevance(Kernel("laplacian", gamma=best["gamma"]), best["mu"])
             for target, s, k, mu in (
                 (scores, scale, kernel, member["mu"]),

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from fisherkit import BayesianFisherClassifier
-from fisherkit.tuning.climb import Ending
+from fisherkit.bayes.climb import Ending
 
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
 CASES = {

@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fisherkit import BayesianFisherClassifier
+from fisherkit.bayes.climb import Ending
 from fisherkit.datasets import make_bumpy, make_overlap, make_relevance, make_spiral
-from fisherkit.tuning.climb import Ending
 
 CLASSES = pytest.mark.parametrize("n_classes", [2, 3])
 MODELS = {

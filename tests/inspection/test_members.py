@@ -8,9 +8,9 @@ from oracles import gap
 from scipy.special import logsumexp
 
 from fisherkit import FisherCommitteeClassifier, TableClassifier
-from fisherkit.committee import Rows, deal, learned_folds
 from fisherkit.core import Kernel, View, Weights
 from fisherkit.inspection import column_importance
+from fisherkit.tuning import SeenRows, deal, learned_folds
 
 N, D = 36, 3
 
@@ -66,12 +66,12 @@ class Refits:
         weights, mu = Weights(np.ones(N), np.ones(N)), float(member["mu"])
         kernel = Kernel(kind, gamma=float(start["gamma"]))
         folds = learned_folds(
-            Rows(A, self.Y, weights),
+            SeenRows(A, self.Y, weights),
             kernel,
             float(start["mu"]),
             deal(self.X, weights, self.y),
         )
-        scale = Rows(A, self.Y, weights).relevance(kernel, float(start["mu"]))
+        scale = SeenRows(A, self.Y, weights).relevance(kernel, float(start["mu"]))
         K = values(kind, A * scale, A * scale, member["gamma"])
         intercept = oracles.ridge(K, self.Y, mu)[1]
         found = {}

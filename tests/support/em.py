@@ -16,10 +16,10 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from fisherkit import BayesianFisherClassifier
+from fisherkit.bayes import Climb, Ending
 from fisherkit.bayes.evidence import RATE, SHAPE, SIDE, Contrasts, _constant, resolvent
 from fisherkit.bayes.learning import Learned, Sample
 from fisherkit.core import LOG_BOUND, Covariance, arrays
-from fisherkit.tuning import Climb, Ending
 
 _MOST = 500  # iterations
 _TOLERANCE = 1e-9  # relative rise of the objective per iteration that ends the climb

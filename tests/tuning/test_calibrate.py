@@ -211,7 +211,7 @@ def test_a_class_of_one_is_unknown_to_the_model_without_it(kind):
     Y = indicator if n_classes == 3 else 2 * indicator[:, 1:] - 1
     fit = RidgePath.of(Canonical.from_gram(K, weights_of(20), BIASES["free"]), Y).at(0.3)
     decisions = loo_decisions(fit, Rule(kind, False), indicator)
-    known = known_classes(fit.weights, indicator, indicator.sum(axis=0))
+    known = known_classes(fit, indicator, indicator.sum(axis=0))
     np.testing.assert_array_equal(known, np.bincount(y)[y] > 1)
     assert np.all(np.isfinite(decisions))
 

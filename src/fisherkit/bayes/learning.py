@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fisherkit.bayes.climb import Climb, Objective, maximise, promising
 from fisherkit.bayes.evidence import JITTER, Contrasts, Dense, Thin, inducing_inverse
 from fisherkit.core import (
     FREE,
@@ -31,7 +32,7 @@ from fisherkit.core import (
     solve,
 )
 from fisherkit.stored import stored
-from fisherkit.tuning import Climb, Objective, log, maximise, promising
+from fisherkit.tuning import log
 
 SMALLER, MIDDLE, LARGER = 0.5, 1.0, (2.0, 3.0)  # spreads of log w_k about their common value
 _PRICE_ROWS = 300  # rows that price the grid of starts: w d and log rho, for unit variances

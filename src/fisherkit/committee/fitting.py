@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fisherkit.committee.learning import Start, deal, learn, learned_kernel
+from fisherkit.committee.learning import Start, learn, learned_kernel
 from fisherkit.committee.members import (
     Asked,
     Committee,
@@ -63,6 +63,7 @@ from fisherkit.tuning import (
     Parts,
     Softmax,
     add_up,
+    deal,
     fit_pooled,
     log,
     probabilities,

@@ -74,7 +74,6 @@ from fisherkit.core.ridge import (
     left_out_and_fit,
     solve,
     solve_left_out,
-    solve_whitened,
 )
 from fisherkit.core.solvers import (
     Factored,

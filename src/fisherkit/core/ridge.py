@@ -124,6 +124,23 @@ class Residuals:
         """y_i - f_(i)(x_i), (n, k); exact with centres fixed."""
         return left_out(self.BY, self.B_diag[:, None], self.weights)
 
+    def mean_left(self, total: Array, mass: float) -> Array:
+        """Mean targets (n, k) of the rows that each left-out row's model was fitted to.
+
+        ``total`` (k,) is the weighted sum of all targets, which may be more than these, and
+        ``mass`` the sum of the weights.
+        """
+        return self.weights.fold_mean_within(self.Y, total, mass)
+
+    def counts_left(self, indicator: Array, counts: Array) -> Array:
+        """Class counts (n, c) of the rows that each left-out row's model was fitted to.
+
+        ``indicator`` (n, c) has the classes of the rows, and ``counts`` (c,) are those of all.
+        """
+        xp = arrays.namespace(indicator)
+        left = counts[None, :] - self.weights.delta[:, None] * indicator
+        return xp.where(left > 1e-9 * counts[None, :], left, xp.zeros_like(left))
+
     def loo_scatter(self, loo: Array, rows: slice) -> Array:
         """E_(i) = E - delta_i r_i R_i' for some left-out rows; (b, k, k)."""
         residual = self.BY[rows, :] / self.weights.root[rows, None]

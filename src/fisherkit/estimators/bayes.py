@@ -14,7 +14,19 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fisherkit.bayes import EVIDENCE, SIDE, Contrasts, Exact, Posterior, Projected, Sample, learning
+from fisherkit.bayes import (
+    EVIDENCE,
+    SIDE,
+    Climb,
+    Contrasts,
+    Ending,
+    Exact,
+    Posterior,
+    Projected,
+    Sample,
+    learning,
+    maximise,
+)
 from fisherkit.core import (
     Array,
     Covariance,
@@ -35,7 +47,7 @@ from fisherkit.inference import Reach
 from fisherkit.interfaces import Seed
 from fisherkit.rows import IN_MEMORY, Expansion, require_finite_model, rows_have_numbers
 from fisherkit.stored import stored
-from fisherkit.tuning import Climb, Ending, LocalParts, log, maximise, mention
+from fisherkit.tuning import LocalParts, log, mention
 
 KERNELS = ("rbf", "linear")
 PROBABILITIES = ("loo", "noise_model")

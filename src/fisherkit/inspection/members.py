@@ -24,17 +24,14 @@ import numpy as np
 from fisherkit.committee import (
     Asked,
     KernelFamily,
-    Rows,
-    deal,
     families_of,
-    learned_folds,
     price_budget,
 )
 from fisherkit.core import Array, Decomposer, arrays
 from fisherkit.estimators import FisherCommitteeClassifier
 from fisherkit.inference import LeftOutTerm, left_out_sum
 from fisherkit.rows import MemoryRows, Term
-from fisherkit.tuning import Softmax, probabilities
+from fisherkit.tuning import SeenRows, Softmax, deal, learned_folds, probabilities
 
 _LEARNED = "learned "
 _SAME = 1e-3  # difference of probabilities that another low-rank form may make
@@ -118,7 +115,7 @@ class Members:
         gram, every = family.design.gram, self.model.members_
         plain = every[(every["kernel"] == family.name) & ~np.isnan(every["gamma"])]
         start = plain[np.argmin(plain["loo_log_loss"])]
-        rows = Rows(gram.X, Y, weights)
+        rows = SeenRows(gram.X, Y, weights)
         kernel = gram.with_gamma(float(start["gamma"])).kernel
         dealt = deal(self.rows.X, weights, arrays.to_numpy(labels.index))
         folds = learned_folds(rows, kernel, float(start["mu"]), dealt)

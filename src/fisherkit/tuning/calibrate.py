@@ -90,7 +90,7 @@ def loo_decisions(
     loo = ridge.leave_one_out()
     if counts is None:
         counts = xp.sum(ridge.weights.v[:, None] * indicator, axis=0)
-    left = _counts_left(ridge.weights, indicator, counts)
+    left = ridge.counts_left(indicator, counts)
     if scores is None:
         scores = ridge.Y - loo
     if rule.kind != "lda":
@@ -102,17 +102,10 @@ def loo_decisions(
     return xp.concat(decisions, axis=0)
 
 
-def known_classes(weights: Weights, indicator: Array, counts: Array) -> Array:
+def known_classes(fit: Residuals, indicator: Array, counts: Array) -> Array:
     """For each row, whether the model that left it out had seen the row's class at all; (n,)."""
-    left = _counts_left(weights, indicator, counts)
+    left = fit.counts_left(indicator, counts)
     return arrays.namespace(left).sum(left * indicator, axis=1) > 0
-
-
-def _counts_left(weights: Weights, indicator: Array, counts: Array) -> Array:
-    """The class counts of the models that left out one row each; (n, c)."""
-    xp = arrays.namespace(indicator)
-    left = counts[None, :] - weights.delta[:, None] * indicator
-    return xp.where(left > 1e-9 * counts[None, :], left, xp.zeros_like(left))
 
 
 def left_out_slope(
@@ -146,7 +139,7 @@ def _slope_weights(
 ) -> Array:
     """How much each row counts for the slope, (b,)."""
     indicator = membership(fit.Y)
-    known = known_classes(fit.weights, indicator, counts)
+    known = known_classes(fit, indicator, counts)
     weight = fit.weights.v * arrays.namespace(counts).astype(known, counts.dtype)
     return weight / (indicator @ seen) if rule.balanced else weight
 

@@ -155,7 +155,7 @@ def logits_without(
     The arguments are those of `decide_rows`, and the slope that it found.
     """
     if isinstance(slope, Softmax):
-        mean = fit.weights.fold_mean_within(fit.Y, classes.v, classes.mass)
+        mean = fit.mean_left(classes.v, classes.mass)
         return slope(meaningful(centred(scores, mean)))
     return slope.value * loo_decisions(fit, rule, membership(fit.Y), classes.v, scores)
 
@@ -178,7 +178,7 @@ def _likelihood(
 
 def _scores(fit: Residuals, pieces: Sequence[Array], classes: Weights) -> Array:
     """Centred left-out scores (b, k)."""
-    mean = fit.weights.fold_mean_within(fit.Y, classes.v, classes.mass)
+    mean = fit.mean_left(classes.v, classes.mass)
     return meaningful(centred(fit.Y - fit.leave_one_out(), mean))
 
 

@@ -1,199 +1,223 @@
-"""One kernel width per feature, by leave-one-out.
+"""Which columns matter to a kernel, by the slopes of a fit, and whether knowing it helps.
 
-The criterion Q of the left-out residuals is differentiated through the residual maker B
-(`fisherkit.core.Pullback`), and the contraction of dQ/dG~ with the derivatives of the kernel is
-that of `fisherkit.core.covariance`. One evaluation costs three products of n x n matrices, whatever
-the number of features.
+Of f at a width and mu that are known, column j has the relevance
 
-Many widths over-fit the criterion. Their logarithms therefore have a normal prior about a common
-value; how wide it may be is decided by rows that did not choose the widths (`learn_widths`).
+    g_j = mean over rows of sum_k (df_k/dx_j)^2,
+
+and is scaled by s_j = sqrt(g_j / max g), at least 1e-3, rescaled to |s| = sqrt(d); twice. (The
+diagonal of the average gradient outer product.)
+
+The labels have chosen s, so that leave-one-out of fits to scaled columns is no honest price:
+relevance is learned without a fold, and scores of its rows come from that (`LearnedFold`). By these
+`choose_strength` decides whether to scale columns at all, by s or by a power of it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fisherkit.core import Array, Bias, Parametric, Pullback, Ridge, Weights, arrays, solve_whitened
+from fisherkit.core import (
+    FREE,
+    Array,
+    Bias,
+    Distinct,
+    Kernel,
+    Weights,
+    arrays,
+    coefficients_at,
+    race,
+)
 from fisherkit.stored import stored
-from fisherkit.tuning.climb import maximise
-from fisherkit.tuning.criteria import Criterion, HeldOut
 from fisherkit.tuning.select import log
 
-SPREADS = (0.25, 0.5, 1.0, 2.0)  # standard deviations of the log widths that compete with none
-LARGEST = 1000  # rows that learn widths; more are thinned to so many
-_LOG_MU = 23.0  # range of log mu, in both directions
-_ITERATIONS = 40
-_FEWEST = 10  # rows that can learn and judge widths
-_CLEARLY = 2.0  # standard errors by which many widths must be better than one
+FOLDS = 4
+STRENGTHS = (0.5, 1.0)  # powers of s that compete with columns as they are
 
-RECORD_DTYPE = [("spread", float), ("gain", float), ("standard_error", float)]
+_ROUNDS = 2
+_LEAST = 1e-3  # of the largest scale
+_CLEARLY = 0.5  # standard errors by which scaled columns must be better
+
+RECORD_DTYPE = [("strength", float), ("gain", float), ("standard_error", float)]
+
+
+class NotSolvedError(Exception):
+    """A kernel matrix that is not positive definite to rounding."""
+
+
+def deal(
+    X: Array, weights: Weights, index: np.ndarray, groups: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Rows of each fold, by their values: copies, and rows of a group, share one.
+
+    Each class is spread over the folds, whatever the order of the rows. ``index`` (n,) are classes.
+    """
+    distinct = Distinct.rows(X)
+    unit = distinct.group
+    if groups is not None:
+        unit = np.unique(groups, return_inverse=True)[1]
+    u, k = int(unit.max()) + 1, int(index.max()) + 1
+    copies = np.bincount(unit * k + index, arrays.to_numpy(weights.frequency), minlength=u * k)
+    classes = np.argmax(copies.reshape(u, k), axis=1)
+    keys = np.zeros(u, dtype=np.uint64)  # of a group: a sum over its different rows
+    pairs = np.unique(np.column_stack([unit, distinct.group]), axis=0)
+    np.add.at(keys, pairs[:, 0], distinct.key[pairs[:, 1]])
+    fold = np.empty(u, dtype=int)
+    fold[np.lexsort((race(keys, np.ones(u), 0), classes))] = np.arange(u) % FOLDS
+    found = [np.flatnonzero(fold[unit] == number) for number in range(FOLDS)]
+    return [rows for rows in found if 0 < len(rows) < len(unit)]
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A criterion of left-out residuals as a function of (log mu, log w), w = 2 gamma (d,)."""
+class SeenRows:
+    """Rows as a kernel sees them, with targets and weights, and the bias of fits to them."""
 
     X: Array
     Y: Array
     weights: Weights
-    rule: str
-    penalty: str
-    bias: Bias
-    balanced: bool
+    bias: Bias = FREE
+
+    def take(self, rows: np.ndarray) -> SeenRows:
+        place = arrays.indices(rows, self.X)
+        X, Y = (arrays.take_rows(array, place) for array in (self.X, self.Y))
+        return replace(self, X=X, Y=Y, weights=self.weights.take(place))
+
+    def scaled(self, scale: np.ndarray) -> SeenRows:
+        return replace(self, X=self.X * arrays.like(scale, self.X))
+
+    def fit(self, kernel: Kernel, mus: Sequence[float]) -> tuple[Array, Array]:
+        """Coefficients (n, k, q) and intercepts (k, q) at several mu."""
+        xp, K = arrays.namespace(self.X), kernel.block(self.X, self.X)
+        coefs, intercepts = [], []
+        for number, mu in enumerate(mus):
+            last = number + 1 == len(mus)
+            found = coefficients_at(K if last else K + 0.0, self.Y, self.weights, self.bias, mu)
+            if found is None:
+                raise NotSolvedError
+            coefs.append(found[0])
+            intercepts.append(found[1])
+        return xp.stack(coefs, axis=2), xp.stack(intercepts, axis=1)
+
+    def relevance(self, kernel: Kernel, mu: float) -> np.ndarray:
+        """The scale of each column, (d,)."""
+        family, xp = kernel.stationary, arrays.namespace(self.X)
+        assert family is not None
+        share = self.weights.v / self.weights.mass
+        scale = np.ones(self.X.shape[1])
+        for _ in range(_ROUNDS):
+            rows = self.scaled(scale)
+            coef = rows.fit(kernel, [mu])[0][:, :, 0]
+            slopes = family.slopes(rows.X, coef, kernel.gamma)
+            gradient = [float(share @ xp.sum(slope * slope, axis=1)) for slope in slopes]
+            size = scale * np.sqrt(np.asarray(gradient))
+            if not size.max() > 0:
+                return np.ones(len(size))
+            scale = of_usual_length(np.maximum(size / size.max(), _LEAST))
+        return scale
+
+
+def of_usual_length(scale: np.ndarray) -> np.ndarray:
+    """The scale (d,) with |s| = sqrt(d)."""
+    return scale * (len(scale) ** 0.5 / np.linalg.norm(scale))
+
+
+@dataclass(frozen=True)
+class LearnedFold:
+    """Rows that learn, the others at their ``places``, and the scale that was learned, (p,)."""
+
+    rows: SeenRows
+    others: Array
+    places: np.ndarray
+    scale: np.ndarray
+
+    def scores(self, kernel: Kernel, mus: Sequence[float], scale: np.ndarray | float) -> Array:
+        """Scores (b, k, q) of the others, columns scaled so."""
+        size = arrays.like(scale * np.ones(self.others.shape[1]), self.others)
+        rows = replace(self.rows, X=self.rows.X * size)
+        coef, intercept = rows.fit(kernel, mus)
+        K = kernel.block(self.others * size, rows.X)
+        b, (n, k, q) = K.shape[0], coef.shape
+        xp = arrays.namespace(K)
+        return xp.reshape(K @ xp.reshape(coef, (n, k * q)), (b, k, q)) + intercept
 
     @property
-    def bounds(self) -> np.ndarray:
-        return np.vstack([[-_LOG_MU, _LOG_MU], Parametric(self.X.shape[1]).bounds[1:]])
+    def mean(self) -> Array:
+        """Mean targets of the rows that learn, (k,)."""
+        return self.rows.weights.mean(self.rows.Y)
 
-    def take(self, rows: np.ndarray) -> LeftOut:
-        xp, chosen = arrays.namespace(self.X), arrays.indices(rows, self.X)
-        X, Y = xp.take(self.X, chosen, axis=0), xp.take(self.Y, chosen, axis=0)
-        return replace(self, X=X, Y=Y, weights=self.weights.take(chosen))
 
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Q and its gradient."""
-        mu, w = float(np.exp(theta[0])), self.weights
-        block = Parametric(self.X.shape[1]).block(np.append(0.0, theta[1:]), self.X, self.X)
-        ridge = self._solve(block.values, mu)
-        losses, slopes = self._criterion().slopes(ridge.leave_one_out())
-        pull = Pullback.of(ridge, mu, slopes * w.v[:, None] / w.mass)
-        s, slope = w.root[:, None], pull.by_gram()
-        if self.penalty == "coefficients":
-            root = arrays.namespace(s).sqrt(w.frequency)
-            slope = 2 * (slope @ self._half(block.values)) * s * root
-        else:
-            slope = slope * s * w.root
-        everything = slice(0, slope.shape[0])
-        gradient = block.pull([(everything, everything, slope)])
-        return float(w.v @ losses) / w.mass, np.append(pull.by_log_mu(), gradient[1:])
+def learned_folds(
+    rows: SeenRows, kernel: Kernel, mu: float, folds: Sequence[np.ndarray]
+) -> list[LearnedFold]:
+    """What the rows without each fold learn at a width and mu."""
+    found = []
+    for places in folds:
+        inside = rows.take(np.setdiff1d(np.arange(rows.X.shape[0]), places))
+        others = arrays.take_rows(rows.X, arrays.indices(places, rows.X))
+        found.append(LearnedFold(inside, others, places, inside.relevance(kernel, mu)))
+    return found
 
-    def losses(self, theta: np.ndarray) -> np.ndarray:
-        """The loss of every left-out row, (n,)."""
-        block = Parametric(self.X.shape[1]).block(np.append(0.0, theta[1:]), self.X, self.X)
-        residual = self._solve(block.values, float(np.exp(theta[0]))).leave_one_out()
-        return arrays.to_numpy(self._criterion().slopes(residual)[0])
 
-    def _criterion(self) -> Criterion:
-        held_out = HeldOut.leave_one_out(self.Y, self.weights, balanced=self.balanced)
-        return Criterion(self.rule, held_out)
-
-    def _solve(self, K: Array, mu: float) -> Ridge:
-        half = self._half(K)
-        G = half @ half.T if self.penalty == "coefficients" else half * self.weights.root
-        ridge = solve_whitened(G, self.Y, self.weights, self.bias, mu)
-        if ridge is None:
-            raise ValueError(
-                f"The kernel matrix plus mu = {mu:.3g} is not positive definite to rounding."
-            )
-        return ridge
-
-    def _half(self, K: Array) -> Array:
-        """s K, times sqrt(w) with the coefficients penalty, where its square is G~."""
-        right = arrays.namespace(K).sqrt(self.weights.frequency)
-        left = self.weights.root[:, None]
-        return left * K * right if self.penalty == "coefficients" else left * K
-
-    def tied(self, at: np.ndarray) -> np.ndarray:
-        """The best (log mu, log w) with one w, from ``at``."""
-        d = self.X.shape[1]
-
-        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            value, slope = self._pseudo(np.append(theta[0], np.full(d, theta[1])))
-            return value, np.array([slope[0], np.sum(slope[1:])])
-
-        theta = maximise(objective, [at[:2]], self.bounds[:2], max_iter=_ITERATIONS)[0].theta
-        return np.append(theta[0], np.full(d, theta[1]))
-
-    def spread_out(self, at: np.ndarray, spread: float) -> np.ndarray:
-        """The best (log mu, log w) with log w of this standard deviation a priori, from ``at``."""
-
-        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            value, slope = self._pseudo(theta)
-            z = (theta[1:] - np.mean(theta[1:])) / spread
-            return value - 0.5 * float(z @ z), slope - np.append(0.0, z / spread)
-
-        return maximise(objective, [at], self.bounds, max_iter=_ITERATIONS)[0].theta
-
-    def best_mu(self, at: np.ndarray) -> np.ndarray:
-        """``at`` with the best log mu for its widths."""
-
-        def objective(log_mu: np.ndarray) -> tuple[float, np.ndarray]:
-            value, slope = self._pseudo(np.append(log_mu, at[1:]))
-            return value, slope[:1]
-
-        best = maximise(objective, [at[:1]], self.bounds[:1], max_iter=_ITERATIONS)[0]
-        return np.append(best.theta, at[1:])
-
-    def _pseudo(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """-N/2 log Q and its gradient; for PRESS, a log likelihood of the left-out rows."""
-        value, slope = self(theta)
-        half = 0.5 * self.weights.total
-        tiny = max(value, np.finfo(np.float64).tiny)
-        return -half * math.log(tiny), -half * slope / tiny
+def joined(folds: Sequence[np.ndarray], parts: Sequence[Array]) -> Array:
+    """What is known of the rows of each fold, as one array of all rows."""
+    order = np.argsort(np.concatenate(folds), kind="stable")
+    both = arrays.namespace(parts[0]).concat(list(parts), axis=0)
+    return arrays.take_rows(both, arrays.indices(order, both))
 
 
 @stored("widths of features")
 @dataclass(frozen=True)
 class Widths:
-    """log w = log 2 gamma of each feature (d,), their spread, and how the spreads compared.
+    """The power of the relevances that scales columns, and how the powers compared.
 
-    ``record`` has fields spread, gain (of the mean loss, over one width for all, on rows that did
-    not choose the widths) and standard_error.
+    ``strength`` 0 leaves one width for all columns. ``spread`` is the standard deviation of the log
+    widths. ``record`` has fields strength, gain (of the mean loss, over one width for all, on rows
+    that had no part in the relevances) and standard_error.
     """
 
-    log_w: np.ndarray
+    strength: float
     spread: float
     record: np.ndarray
 
+    @classmethod
+    def one(cls) -> Widths:
+        """One width for all, with nothing compared."""
+        return cls(0.0, 0.0, np.empty(0, dtype=RECORD_DTYPE))
 
-def learn_widths(left_out: LeftOut, classes: np.ndarray, start: np.ndarray) -> Widths:
-    """Widths from ``start``, as far apart as rows that did not choose them approve of.
 
-    Each half of the rows learns widths for every spread, and the leave-one-out losses of the other
-    half, mu chosen anew, price them. The best spread is used if it is better than one width for
-    all by two standard errors of the paired difference. Very few rows keep one width.
+def choose_strength(
+    folds: Sequence[LearnedFold],
+    kernel: Kernel,
+    mu: float,
+    losses: Callable[[Array], np.ndarray],
+    weights: Weights,
+) -> tuple[float, np.ndarray]:
+    """The power of the scale that is best for rows that had no part in it, and the record.
+
+    It is 0 unless another is better by half a standard error of the paired difference. ``losses``
+    are those of all rows (n,) for scores (n, k).
     """
-    halves = _halves(classes)
-    if min(len(np.unique(classes[half])) for half in halves) < 2 or len(classes) < _FEWEST:
-        one = np.full(left_out.X.shape[1], start[1])
-        return Widths(one, 0.0, np.empty(0, dtype=RECORD_DTYPE))
-    losses = []
-    for mine, other in (halves, halves[::-1]):
-        learner, judge = left_out.take(mine), left_out.take(other)
-        candidates = candidates_of(learner, start, SPREADS)
-        losses.append(np.array([judge.losses(judge.best_mu(at)) for at in candidates]))
-    order = np.concatenate(halves[::-1])
-    v = arrays.to_numpy(left_out.weights.v)[order]
-    share = v / np.sum(v)
-    difference = np.hstack(losses)[0] - np.hstack(losses)
-    gain = difference @ share
-    variance = (difference - gain[:, None]) ** 2 @ share
-    error = np.sqrt(variance / left_out.weights.total)
-    record = np.array(list(zip((0.0, *SPREADS), gain, error, strict=True)), dtype=RECORD_DTYPE)
-    best = int(np.argmax(gain))
-    if gain[best] <= _CLEARLY * error[best]:
-        best = 0
-    for spread, more, noise in record:
-        log.info("spread %.3g of the widths: gain %.4g +- %.2g", spread, more, noise)
-    at = candidates_of(left_out, start, SPREADS[:best])[-1]
-    return Widths(at[1:], float(record["spread"][best]), record)
+    places = [fold.places for fold in folds]
 
+    def loss(strength: float) -> np.ndarray:
+        scales = [of_usual_length(fold.scale**strength) for fold in folds]
+        parts = [
+            fold.scores(kernel, [mu], scale) for fold, scale in zip(folds, scales, strict=True)
+        ]
+        return losses(joined(places, parts)[:, :, 0])
 
-def candidates_of(
-    left_out: LeftOut, start: np.ndarray, spreads: Sequence[float]
-) -> list[np.ndarray]:
-    """(log mu, log w) with one w, and for each spread from the one before."""
-    candidates = [left_out.tied(start)]
-    for spread in spreads:
-        candidates.append(left_out.spread_out(candidates[-1], spread))
-    return candidates
-
-
-def _halves(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every second row of each class, and the others."""
-    order = np.argsort(classes, kind="stable")
-    return np.sort(order[::2]), np.sort(order[1::2])
+    share = arrays.to_numpy(weights.v) / weights.mass
+    plain = loss(0.0)
+    compared = [(0.0, 0.0, 0.0)]
+    for strength in STRENGTHS:
+        difference = plain - loss(strength)
+        gain = float(difference @ share)
+        error = (float((difference - gain) ** 2 @ share) / weights.total) ** 0.5
+        compared.append((strength, gain, error))
+        log.info("columns scaled by relevance^%.3g: gain %.4g +- %.2g", *compared[-1])
+    record = np.array(compared, dtype=RECORD_DTYPE)
+    best = record[np.argmax(record["gain"])]
+    clear = best["gain"] > _CLEARLY * best["standard_error"]
+    return (float(best["strength"]) if clear else 0.0), record

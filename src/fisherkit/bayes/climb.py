@@ -12,7 +12,7 @@ from scipy.optimize import Bounds, minimize
 
 from fisherkit.core import Meter, NotPositiveError
 from fisherkit.stored import stored
-from fisherkit.tuning.select import log
+from fisherkit.tuning import log
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]  # value and gradient
 
