@@ -131,6 +131,14 @@ def fit(
         ),
     ] = False,
     held_out: HeldOutRows = "auto",
+    no_baseline: Annotated[
+        bool,
+        typer.Option(
+            "--no-baseline",
+            help="Leave out of report and model file how other methods do on the same rows "
+            "(at most ten seconds, or 30 % of the time of the fit if that is longer).",
+        ),
+    ] = False,
     drop: Drop = None,
     keep: Keep = None,
     text: AsText = None,
@@ -172,6 +180,7 @@ def fit(
                 held_out=held_out,
                 seed=seed,
                 encoding=encoding,
+                baseline=not no_baseline and not (model is None and report is None),
                 kernel=kernel,
                 penalty=penalty,
                 balanced=balanced,

@@ -30,6 +30,7 @@ from fisherkit.methods import RecipeError, TableClassifier, part_of
 from fisherkit.tables import TableFile, open_table
 from fisherkit.terminal import counted
 from fisherkit.training import code
+from fisherkit.training.baselines import SECONDS, SHARE, Baseline, Split, baselines
 from fisherkit.training.intake import Data, Words, example, read_data
 from fisherkit.training.out_of_core import BUDGET, Prepared, map_data, workspace
 
@@ -78,8 +79,9 @@ class Training:
     in neither. ``source`` is the name of the file, ``method`` one of fisher, committee, sparse,
     forward and bayes, ``code`` Python that reproduces the model, ``notes`` are sentences that a
     user should read, and ``seconds`` is the time of all of it: reading (by `opened`), held-out fits
-    and the last fit. ``features`` (n, d) is what the classifier has seen of X, in a mapped
-    file, if it was fitted out of core.
+    and the last fit, without that of ``baselines``, the answers of other methods to the held-out
+    rows, if they were asked for. ``features`` (n, d) is what the classifier has seen of X, in a
+    mapped file, if it was fitted out of core.
     """
 
     model: TableClassifier
@@ -94,6 +96,7 @@ class Training:
     seconds: float
     asked_text: tuple[str, ...] = ()
     features: Array = None
+    baselines: tuple[Baseline, ...] = ()
 
 
 @contextmanager
@@ -127,6 +130,7 @@ def train(
     held_out: str = "auto",
     seed: int = 0,
     encoding: str = "utf-8",
+    baseline: bool = False,
     **options: Unpack[Options],
 ) -> Training:
     """Fit a classifier to all rows, and estimate its error on rows that it has not seen.
@@ -144,6 +148,8 @@ def train(
         Of folds, parts and centres.
     encoding : str
         Of the test file.
+    baseline : bool, default=False
+        Whether to have other methods answer for the same held-out rows, for the report.
     **options
         ``kernel`` and ``penalty``, names as the estimator takes them; ``balanced`` (bool), classes
         as if equally frequent; ``centres`` (int), their number, or that of candidates or inducing
@@ -175,18 +181,25 @@ def train(
     if data.workspace is not None:
         options["max_memory"] = options.get("max_memory") or BUDGET
     asked = asked_for(method, seed, **options)
-    others, checked = None, None
+    others, checked, splits = None, None, list[Split]()
     if test is not None:
         others = _TestFile.checked(data, test, encoding)
+        splits = [Split.elsewhere(data.X, data.y, others.tables)]
     elif held_out != "none":
         folds = held_out == "folds" or (held_out == "auto" and len(data.y) <= _FOLD_ROWS)
         log.info("estimating the error on rows that the model has not seen")
-        checked = (_cross_validate if folds else _set_aside)(data, asked, seed)
+        checked, splits = (_cross_validate if folds else _set_aside)(data, asked, seed)
     log.info("fitting the model to all %d rows", len(data.y))
     model, features = _fit(asked, data)
     if others is not None:
         log.info("predicting the rows of %s", test)
         checked = others.predicted_by(model)
+    seconds = round(data.seconds + perf_counter() - start, 3)
+    compared: tuple[Baseline, ...] = ()
+    if baseline and checked is not None:
+        log.info("comparing with other methods on the same rows")
+        budget = max(SECONDS, SHARE * seconds)
+        compared = baselines(splits, len(checked.y), np.unique(data.y), budget)
     return Training(
         model=model,
         X=data.X,
@@ -197,9 +210,10 @@ def train(
         held_out=checked,
         code=_code(data, model),
         notes=data.notes,
-        seconds=round(data.seconds + perf_counter() - start, 3),
+        seconds=seconds,
         asked_text=data.asked_text,
         features=features,
+        baselines=compared,
     )
 
 
@@ -288,7 +302,9 @@ def _predicted(
     return predicted, p
 
 
-def _cross_validate(data: Data, asked: TableClassifier, seed: int) -> HeldOut:
+def _cross_validate(
+    data: Data, asked: TableClassifier, seed: int
+) -> tuple[HeldOut, list[Split]]:
     classes, counts = np.unique(data.y, return_counts=True)
     n_folds = min(_FOLDS, len(data.y))
     folds: BaseCrossValidator = KFold(n_folds, shuffle=True, random_state=seed)
@@ -296,6 +312,7 @@ def _cross_validate(data: Data, asked: TableClassifier, seed: int) -> HeldOut:
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     predicted = np.empty_like(data.y)
     p = np.zeros((len(data.y), len(classes)))
+    splits = []
     for number, (rows, others) in enumerate(folds.split(data.X, data.y), 1):
         if len(np.unique(data.y[rows])) < 2:
             raise TableError(
@@ -306,17 +323,19 @@ def _cross_validate(data: Data, asked: TableClassifier, seed: int) -> HeldOut:
         log.info("fold %d of %d", number, n_folds)
         model, _ = _fit(asked, data, rows)
         predicted[others], p[others] = _predicted(model, data, others, classes)
+        splits.append(Split.of(data.X, data.y, rows, others))
     how = f"{n_folds}-fold nested cross-validation"
-    return HeldOut(how=how, y=data.y, predicted=predicted, probabilities=p)
+    return HeldOut(how=how, y=data.y, predicted=predicted, probabilities=p), splits
 
 
-def _set_aside(data: Data, asked: TableClassifier, seed: int) -> HeldOut:
+def _set_aside(data: Data, asked: TableClassifier, seed: int) -> tuple[HeldOut, list[Split]]:
     others = part_of(data.y, round(_SET_ASIDE * len(data.y)), seed)
     rows = np.setdiff1d(np.arange(len(data.y)), others)
     model, _ = _fit(asked, data, rows)
     predicted, p = _predicted(model, data, others, np.unique(data.y))
     how = f"{_SET_ASIDE:.0%} of the rows, set aside".replace("%", " %")
-    return HeldOut(how=how, y=data.y[others], predicted=predicted, probabilities=p)
+    found = HeldOut(how=how, y=data.y[others], predicted=predicted, probabilities=p)
+    return found, [Split.aside(data.X, data.y, rows, others)]
 
 
 @dataclass(frozen=True)
@@ -355,6 +374,10 @@ class _TestFile:
                     )
             y = labels.to_numpy(dtype=self.data.y.dtype)
             yield match(table, self.columns, self.file.path), y
+
+    def tables(self) -> Iterator[pd.DataFrame]:
+        """Features of the rows that have a label."""
+        return (X for X, labels in self.parts() if len(labels))
 
     def predicted_by(self, model: TableClassifier) -> HeldOut:
         y, predicted, p = [], [], []

@@ -15,6 +15,7 @@ from fisherkit.interfaces import FilePath
 from fisherkit.methods import TableClassifier
 from fisherkit.models import Metadata, ModelFile, ModelFileError, files
 from fisherkit.tables import TableFile, open_table
+from fisherkit.training.baselines import Baseline
 from fisherkit.training.fingerprints import TrainingRows
 from fisherkit.training.fitting import HeldOut, Training
 from fisherkit.training.intake import EXAMPLE, example
@@ -27,7 +28,7 @@ NO_TABLE = (
 
 
 def save(training: Training, path: FilePath, summary: Mapping[str, object]) -> None:
-    """Write model, held-out predictions, schema and summary into one file."""
+    """Write model, held-out answers (those of other methods, too), schema and summary."""
     metadata = {
         "target": training.target,
         "source": training.source,
@@ -41,7 +42,8 @@ def save(training: Training, path: FilePath, summary: Mapping[str, object]) -> N
     }
     seen = TrainingRows.of(training.X).entry
     held_out = None if training.held_out is None else vars(training.held_out)
-    extra = {"held_out": held_out, "training_rows": seen}
+    compared = [vars(baseline) for baseline in training.baselines]
+    extra = {"held_out": held_out, "baselines": compared, "training_rows": seen}
     files.save(training.model, path, metadata=metadata, extra=extra)
 
 
@@ -126,6 +128,7 @@ def restore(
         seconds=summary["seconds"],
         asked_text=tuple(about.get("asked_text", [])),
         features=features,
+        baselines=tuple(Baseline(**one) for one in file.extra.get("baselines", ())),
     )
 
 
