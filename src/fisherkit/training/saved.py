@@ -12,12 +12,13 @@ import pandas as pd
 from fisherkit.columns import Column, ColumnOptions, TableError, match, number_mask, row_parts
 from fisherkit.estimators import inside
 from fisherkit.interfaces import FilePath
-from fisherkit.methods import TableClassifier
+from fisherkit.methods import TableModel
 from fisherkit.models import Metadata, ModelFile, ModelFileError, files
 from fisherkit.tables import TableFile, open_table
 from fisherkit.training.baselines import Baseline
 from fisherkit.training.fingerprints import TrainingRows
-from fisherkit.training.fitting import HeldOut, Training
+from fisherkit.training.fitting import Training, goal_of
+from fisherkit.training.goals import HeldOut
 from fisherkit.training.intake import EXAMPLE, example
 from fisherkit.training.out_of_core import Prepared, map_table
 
@@ -33,7 +34,8 @@ def save(training: Training, path: FilePath, summary: Mapping[str, object]) -> N
         "target": training.target,
         "source": training.source,
         "method": training.method,
-        "classes": [_plain(label) for label in training.model.classes_],
+        "task": training.goal.name,
+        "classes": training.goal.classes(training.model),
         "columns": [vars(column) for column in Column.all_of(training.X)],
         "asked_text": list(training.asked_text),
         "rows_sha256": _fingerprint(training.X, training.y),
@@ -73,20 +75,15 @@ def described(metadata: Metadata) -> list[Column]:
     ]
 
 
-def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
-    """The target column in the type of the classes; floats if some labels were never seen."""
-    classes, values = file.model.classes_, table[file.metadata["target"]]
-    if classes.dtype.kind == "U":
-        return values.to_numpy(dtype=str)
-    numbers = pd.to_numeric(values, errors="coerce")
-    floats = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    return numbers.to_numpy(dtype=classes.dtype) if np.isin(floats, classes).all() else floats
+def targets(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
+    """The target column in the type of the classes, or as numbers; see `Goal.read`."""
+    return goal_of(file.model).read(file.model, table[file.metadata["target"]])
 
 
 def open_rows(file: ModelFile, path: FilePath, encoding: str) -> TableFile:
     """A table to be read as the one that the model was trained on; all of its columns."""
     levels = [column.name for column in columns(file) if column.kind == "text"]
-    if file.model.classes_.dtype.kind == "U":
+    if goal_of(file.model).texts(file.model):
         levels.append(file.metadata["target"])
     asked = file.metadata.get("asked_text", [])
     return open_table(path, text=asked, levels=levels, encoding=encoding)
@@ -151,11 +148,11 @@ def _rows_of_training(
     else:
         (table,) = rows.parts(None)
         table = table[table[target].notna()]
-    return match(table, known, path), labels(file, table)
+    return match(table, known, path), targets(file, table)
 
 
-def in_blocks(model: TableClassifier) -> bool:
-    """Whether a classifier has read its rows in blocks and keeps none of them."""
+def in_blocks(model: TableModel) -> bool:
+    """Whether a model has read its rows in blocks and keeps none of them."""
     return inside(model.estimator_).in_blocks
 
 
@@ -174,7 +171,3 @@ def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
             known = X[name].iloc[rows].astype(object)
             digest.update("\0".join(map(str, known.fillna("").tolist())).encode())
     return digest.hexdigest()
-
-
-def _plain(label: object) -> object:
-    return label.item() if isinstance(label, np.generic) else label
