@@ -65,3 +65,15 @@ def percent(rate: float) -> str:
     """A share in percent, with a decimal; two digits where it is small."""
     digits = ".1f" if rate >= 0.01 or rate == 0 else ".2g"
     return f"{100 * rate:{digits}}\N{NO-BREAK SPACE}%"
+
+
+def amount(value: float) -> str:
+    """A number in four digits, or as a whole number with its thousands apart.
+
+    Examples
+    --------
+    >>> from fisherkit.terminal import amount
+    >>> amount(0.123456), amount(-250000.4), amount(1e20)
+    ('0.1235', '-250,000', '1e+20')
+    """
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"

@@ -58,6 +58,43 @@ def test_influence_and_leverage_are_those_of_refits(options, n_classes):
     assert gap(table.leverage.to_numpy(), np.array(hat)) < 1e-8
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"bias": "none"}, {"basis": np.arange(0, N, 4), "penalty": "coefficients"}]
+)
+def test_doubts_of_a_regression_are_those_of_refits(options):
+    X, _ = oracles.noisy_classes(N, 2, seed=3)
+    y = np.sin(X[:, 0]) + 0.1 * np.random.RandomState(0).normal(size=N)
+    y[7] += 2
+    table = audit(KernelRidgeCV(**NUMBERS, **options), X, y)
+    assert table.index[0] == 7 and np.all(np.diff(np.abs(table["ratio"])) <= 0)
+    table, words = table.sort_index(), dict(options)
+    words["centres"] = words.pop("basis", None)
+    K, Y = oracles.gram(X, gamma=0.4), y[:, None]
+    left_out = oracles.leave_one_out(K, Y, 0.6, **words)[:, 0]
+    assert gap(table["predicted"].to_numpy(), left_out) < 1e-8
+    assert gap(table["residual"].to_numpy(), y - left_out) < 1e-8
+    truth = [influence(K, Y, 0.6, i, **words) for i in range(N)]
+    assert gap(table["influence"].to_numpy(), np.array(truth)) < 1e-8
+    fits = [oracles.ridge(K, e, 0.6, **words) for e in np.eye(N)]
+    hat = np.array([oracles.predict(K, fits[i], words["centres"])[i] for i in range(N)])
+    assert gap(table["leverage"].to_numpy(), hat) < 1e-8
+    alike = (y - left_out) * np.sqrt(1 - hat)
+    scale = 1.4826 * np.median(np.abs(alike))
+    assert gap(table["ratio"].to_numpy(), alike / scale) < 1e-8
+
+
+def test_the_spread_of_a_residual_is_that_of_a_gaussian_process():
+    """The variance of a target, given all others, is mu / (1 - leverage) in units of the noise."""
+    X, _ = oracles.noisy_classes(N, 2, seed=3)
+    K = oracles.gram(X, gamma=0.4)
+    table = audit(KernelRidgeCV(**NUMBERS, bias="none"), X, X[:, 0]).sort_index()
+    for i in range(0, N, 5):
+        rest = np.setdiff1d(np.arange(N), [i])
+        noisy = K[np.ix_(rest, rest)] + 0.6 * np.eye(N - 1)
+        variance = K[i, i] + 0.6 - K[i, rest] @ np.linalg.solve(noisy, K[rest, i])
+        assert variance == pytest.approx(0.6 / (1 - table["leverage"].iloc[i]))
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_are_those_of_the_left_out_decisions(n_classes):
     X, y = oracles.noisy_classes(60, n_classes, seed=3)
@@ -144,9 +181,12 @@ def test_the_index_is_that_of_the_frame_and_pipelines_are_fitted_without_labels(
 
 def test_what_cannot_be_audited_is_refused():
     X, y = oracles.noisy_classes(N, 2)
-    for model in (LogisticRegression(), KernelRidgeCV()):
-        with pytest.raises(TypeError, match=type(model).__name__):
-            audit(model, X, y)
+    with pytest.raises(TypeError, match="LogisticRegression"):
+        audit(LogisticRegression(), X, y)
+    with pytest.raises(ValueError, match="judges one target; the model has 2"):
+        audit(KernelRidgeCV(**NUMBERS), X, X)
+    with pytest.raises(ValueError, match="1 of 24 rows have sample_weight 0"):
+        audit(KernelRidgeCV(**NUMBERS), X, X[:, 0], sample_weight=np.append(np.ones(N - 1), 0))
     with pytest.raises(ValueError, match="sample_weight is 0"):
         audit(
             KernelFisherClassifier(**NUMBERS),

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from houses import houses
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.gaussian_process.kernels import RBF
@@ -19,6 +20,7 @@ from fisherkit import (
     KernelRidgeCV,
     SparseFisherClassifier,
     TableClassifier,
+    TableRegressor,
 )
 from fisherkit.columns import features
 from fisherkit.methods import METHODS
@@ -68,6 +70,33 @@ def agree(model, X, inputs):
     assert p.dtype == np.float64
     np.testing.assert_allclose(p, model.predict_proba(X), rtol=0, atol=1e-5)
     return p
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "exponential", "linear"])
+@pytest.mark.parametrize("options", [{}, {"basis": "random", "n_components": 20}], ids=str)
+def test_regressors_with_their_scaler(kernel, options):
+    X, _, new = rows(3)
+    model = KernelRidgeCV(kernel, random_state=0, **options)
+    for y in (X[:, 0], X[:, :2]):
+        fitted = make_pipeline(StandardScaler(), model).fit(X[:, 1:], y)
+        session = runtime.InferenceSession(to_onnx(fitted).SerializeToString())
+        (found,) = session.run(["prediction"], {"X": new[:, 1:]})
+        np.testing.assert_allclose(found, fitted.predict(new[:, 1:]), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [None, [("rbf", "rank")], [("laplacian", "standard")]])
+def test_regressors_of_tables_take_columns(kernel):
+    table = houses(80)
+    X, new = table.drop(columns="price"), houses(40, seed=1).drop(columns="price")
+    model = TableRegressor(kernel).fit(X, table["price"])
+    session = runtime.InferenceSession(to_onnx(model).SerializeToString())
+    inputs = {}
+    for name, values in new.items():
+        words = values.dtype.kind not in "if"
+        plain = values.fillna("").astype(str) if words else values.astype(float)
+        inputs[name] = plain.to_numpy(dtype=object if words else float)[:, None]
+    (found,) = session.run(["prediction"], inputs)
+    np.testing.assert_allclose(found, model.predict(new), rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -194,7 +223,7 @@ def test_sparse_models_are_small():
         (KernelFisherClassifier(lambda a, b: float(a @ b), regularization=1.0), "with a name"),
         (BayesianFisherClassifier(RBF()), "Kernel objects"),
         (BayesianFisherClassifier(probability="noise_model"), "noise_model"),
-        (KernelRidgeCV(gamma=0.1), "not a classifier"),
+        (StandardScaler(), "neither a classifier nor a regressor"),
         (make_pipeline(VarianceThreshold(), KernelFisherClassifier(gamma=0.1)), "Variance"),
     ],
 )

@@ -29,6 +29,7 @@ from fisherkit.cli.options import (
     AsText,
     Drop,
     Encoding,
+    Groups,
     HeldOutRows,
     Keep,
     Kernel,
@@ -39,6 +40,8 @@ from fisherkit.cli.options import (
     Raw,
     Seed,
     Target,
+    Task,
+    Weights,
 )
 from fisherkit.cli.reproduce import reproduce
 from fisherkit.terminal import close_broken_pipes, printable
@@ -47,7 +50,7 @@ from fisherkit.whole_files import check, written, written_text
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fisherkit.training import Training
+    from fisherkit.training import Goal, Training, Words
 
 WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141  # as if the signals had ended it
@@ -105,7 +108,8 @@ def fit(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a report page (HTML) here.")
     ] = None,
-    method: Method = "fisher",
+    task: Task = "auto",
+    method: Method = None,
     kernel: Kernel = None,
     penalty: Penalty = None,
     balanced: Annotated[
@@ -131,28 +135,42 @@ def fit(
         ),
     ] = False,
     held_out: HeldOutRows = "auto",
+    no_baseline: Annotated[
+        bool,
+        typer.Option(
+            "--no-baseline",
+            help="Leave out of report and model file how other methods do on the same rows "
+            "(at most ten seconds, or 30 % of the time of the fit if that is longer).",
+        ),
+    ] = False,
     drop: Drop = None,
     keep: Keep = None,
     text: AsText = None,
+    weights: Weights = None,
+    groups: Groups = None,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a classifier on a table, and say what was chosen and how well it does.
+    """Train a model on a table, and say what was chosen and how well it does.
 
-    Numbers are scaled, text becomes one column for each level, missing values are filled. Without
-    a file, the breast-cancer table of scikit-learn is used.
+    It predicts classes or numbers, as the target asks. Numbers are scaled, text becomes one column
+    for each level, missing values are filled. Without a file, the breast-cancer table of
+    scikit-learn is used.
     """
     with _failing():
         _check_outputs((data, test), model, report)
         from fisherkit.cli import console
-        from fisherkit.methods import method_named
-        from fisherkit.training import fitting, saved
+        from fisherkit.training import check_method, fitting, saved
 
-        method_named(method)
-        if data is None and (target or test or drop or keep or text):
-            raise typer.BadParameter("--target, --test, --drop, --keep and --text need a file.")
+        check_method(method)
+        said = (target, test, drop, keep, text, weights, groups)
+        if data is None and (any(said) or task != "auto"):
+            raise typer.BadParameter(
+                "--target, --task, --test, --drop, --keep, --text, --weights and --groups need a "
+                "file."
+            )
         if data is None and out_of_core:
             raise typer.BadParameter("--out-of-core needs a file.")
         with (
@@ -161,10 +179,11 @@ def fit(
                 data,
                 target,
                 out_of_core=out_of_core,
-                **_columns(drop, keep, text),
-                encoding=encoding,
+                **_words(drop, keep, text, encoding, task, weights, groups),
             ) as rows,
         ):
+            if report is not None:
+                _check_report(rows.goal)
             done = fitting.train(
                 rows,
                 method,
@@ -172,6 +191,7 @@ def fit(
                 held_out=held_out,
                 seed=seed,
                 encoding=encoding,
+                baseline=not no_baseline and not (model is None and report is None),
                 kernel=kernel,
                 penalty=penalty,
                 balanced=balanced,
@@ -180,7 +200,7 @@ def fit(
             )
             summary = console.describe(done)
             if model is not None:
-                saved.save(done, model, dict(summary))
+                saved.save(done, model, summary)
             if report is not None:
                 _write_report(done, report)
         if as_json:
@@ -207,19 +227,22 @@ def predict(
         float | None,
         typer.Option(
             metavar="P",
-            help="Add sets that hold the true label with this probability (methods fisher and "
-            "bayes). Models of up to 2,000 training rows add sets of 0.9 by default.",
+            help="Add label sets (methods fisher and bayes) or intervals (ridge) that hold the "
+            "truth with this probability. Models of up to 2,000 training rows add them at 0.9 "
+            "by default.",
         ),
     ] = None,
     raw: Raw = False,
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
 ) -> None:
-    """Predict the label of every row: label, probabilities and, where available, label sets.
+    """Predict the target of every row.
 
-    Columns are found by name, in any order; other columns are ignored. If the target is among them,
-    the error is printed on the standard error stream. Texts that a spreadsheet would take for
-    formulas begin with an apostrophe.
+    A classifier writes the label, probabilities and, where available, label sets; a regressor
+    writes the prediction with the lower and upper end of its interval. Columns are found by name,
+    in any order; other columns are ignored. If the target is among them, the error is printed on
+    the standard error stream. Texts that a spreadsheet would take for formulas begin with an
+    apostrophe.
     """
     with _failing():
         _check_outputs((model, data), output)
@@ -263,8 +286,9 @@ def explain(
 ) -> None:
     """Say why every row is answered so: what each column adds, and which change would turn it.
 
-    The margin is the logarithm of how many times likelier the answer is than the second. Columns
-    add to it, or take from it, beyond where it is if nothing is known of the row.
+    Columns add to the margin between the two likeliest classes, or take from it, beyond where it
+    is if nothing is known of the row. The margin is the logarithm of how many times likelier the
+    answer is than the second class. Where a model predicts numbers, columns add to the prediction.
     """
     with _failing():
         _check_outputs((model, data), output)
@@ -288,7 +312,7 @@ def explain(
                 tables = map(explanations.sheet, found)
                 _write_parts(tables if raw else map(sheets.guarded, tables), out)
             else:
-                out.writelines(explanations.page(found, f"{data.name}: why these answers"))
+                out.writelines(explanations.page(file, found, f"{data.name}: why these answers"))
         if not quiet:
             typer.echo(f"written: {output}", err=True)
 
@@ -315,10 +339,11 @@ def report(
         _check_outputs((model, data), output)
         from fisherkit.cli import console
         from fisherkit.models import files
-        from fisherkit.training import out_of_core, saved
+        from fisherkit.training import goal_of, out_of_core, saved
 
         with _warnings_as_notes():
             file = files.load(model)
+        _check_report(goal_of(file.model))
         with console.following("reading", quiet=quiet), out_of_core.workspace() as folder:
             _write_report(saved.restore(file, data, folder, encoding), output)
         if not quiet:
@@ -359,6 +384,7 @@ def inspect(
 def audit(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A table with labels.")],
     target: Target = None,
+    task: Task = "auto",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="All rows, as CSV.")
     ] = None,
@@ -372,7 +398,7 @@ def audit(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the rows whose labels are doubtful: what would the model without them say?"""
+    """List the rows whose targets are doubtful: what would the model without them say?"""
     with _failing():
         _check_outputs((data,), output)
         from fisherkit.cli import console
@@ -380,7 +406,7 @@ def audit(
         from fisherkit.training import fitting, intake
 
         with console.following("reading", quiet=quiet):
-            read = intake.read_data(data, target, **_columns(drop, keep, text), encoding=encoding)
+            read = intake.read_data(data, target, **_words(drop, keep, text, encoding, task))
             table = fitting.doubtful(read, seed=seed)
         if output is not None:
             with written_text(output) as out:
@@ -389,6 +415,8 @@ def audit(
         if as_json:
             typer.echo(shown.reset_index().to_json(orient="records", indent=1))
         else:
+            for note in [] if quiet else read.notes:
+                typer.echo(printable(f"note: {note}"), err=True)
             console.show_table(shown)
 
 
@@ -416,10 +444,34 @@ def export(
             typer.echo(f"written: {onnx} ({len(graph):,} bytes)", err=True)
 
 
-def _columns(
-    drop: list[str] | None, keep: list[str] | None, text: list[str] | None
-) -> dict[str, tuple[str, ...]]:
-    return {"drop": tuple(drop or ()), "keep": tuple(keep or ()), "text": tuple(text or ())}
+def _words(
+    drop: list[str] | None,
+    keep: list[str] | None,
+    text: list[str] | None,
+    encoding: str,
+    task: str,
+    weights: str | None = None,
+    groups: str | None = None,
+) -> Words:
+    """What the user says of the columns of a file."""
+    return {
+        "drop": tuple(drop or ()),
+        "keep": tuple(keep or ()),
+        "text": tuple(text or ()),
+        "encoding": encoding,
+        "task": task,
+        "weights": weights,
+        "groups": groups,
+    }
+
+
+def _check_report(goal: Goal) -> None:
+    """Refuse a report of a model that the page has no words for."""
+    if goal.name == "regression":
+        raise typer.BadParameter(
+            "the report page shows classifiers only. Leave --report out; fit prints how well the "
+            "predictions of numbers do, and explain and audit say more."
+        )
 
 
 def _write_report(done: Training, path: Path) -> None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NotRequired, TypedDict
+from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -26,130 +25,57 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
-from scipy.stats import binomtest
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import log_loss
 
 from fisherkit.columns import Column
 from fisherkit.core import progress
 from fisherkit.interfaces import Json
-from fisherkit.methods import method_named
-from fisherkit.terminal import counted, printable, spent
-from fisherkit.training import STAGES, Training
+from fisherkit.terminal import amount, counted, printable, spent
+from fisherkit.training import STAGES, Training, goal_named
 
-_CONFIDENCE = 0.95
 _SHOWN = 50  # columns
-_CLASSES = 10  # classes that are listed
 _REFRESHES = 5  # of the live line in a second
 _SILENCE = 30.0  # seconds after which a line of progress is written to a file
 
 
-class ErrorRate(TypedDict):
-    """An error on some rows, and how it was measured."""
-
-    how: str
-    error: float
-    rows: int
-    interval: NotRequired[list[float]]
-    log_loss: NotRequired[float]
-
-
-class Summary(TypedDict):
-    """A training in numbers and words that suit JSON."""
-
-    source: str
-    target: str
-    rows: int
-    columns: int
-    features: int
-    classes: dict[str, int]
-    method: str
-    classifier: str
-    chosen: dict[str, Json]
-    error_after_selection: ErrorRate
-    held_out: ErrorRate | None
-    error_of_the_largest_class: float
-    notes: list[str]
-    seconds: float
-
-
-def describe(training: Training) -> Summary:
-    """The summary of a training."""
-    model, y = training.model.estimator_, training.y
-    classes, counts = np.unique(y, return_counts=True)
+def describe(training: Training) -> dict[str, Json]:
+    """The summary of a training, in numbers and words that suit JSON."""
+    table_model, goal = training.model, training.goal
+    model = table_model.estimator_
     return {
+        "task": goal.name,
         "source": training.source,
         "target": training.target,
-        "rows": len(y),
+        "rows": len(training.y),
         "columns": training.X.shape[1],
         "features": int(model.n_features_in_),
-        "classes": {str(name): int(count) for name, count in zip(classes, counts, strict=True)},
         "method": training.method,
-        "classifier": type(model).__name__,
-        "chosen": method_named(training.method).chosen(model),
-        "error_after_selection": _after_selection(model, y),
-        "held_out": _held_out(training, classes),
-        "error_of_the_largest_class": 1 - int(counts.max()) / len(y),
+        goal.model: type(model).__name__,
+        "chosen": goal.chosen(table_model, training.method),
+        **goal.summary(table_model, training.y, training.held_out, training.weights),
         "notes": list(training.notes),
         "seconds": round(training.seconds, 3),
     }
 
 
-def _after_selection(model: ClassifierMixin, y: np.ndarray) -> ErrorRate:
-    """The error on left-out rows, which also chose the settings: too low, if anything."""
-    if hasattr(model, "cv_error_"):
-        return {"how": "cross-validation", "error": model.cv_error_, "rows": len(y)}
-    scores = model.loo_proba_ if hasattr(model, "loo_proba_") else model.loo_decision_
-    known = np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)  # rows that were left out
-    scores = scores[known]
-    winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-    return _error("leave-one-out", model.classes_[winners] != y[known])
-
-
-def _held_out(training: Training, classes: np.ndarray) -> ErrorRate | None:
-    rows = training.held_out
-    if rows is None:
-        return None
-    p = np.clip(rows.probabilities, np.finfo(float).eps, 1.0)
-    p = p / p.sum(axis=1, keepdims=True)
-    error = _error(rows.how, rows.predicted != rows.y)
-    return {**error, "log_loss": float(log_loss(rows.y, p, labels=classes))}
-
-
-def _error(how: str, wrong: np.ndarray) -> ErrorRate:
-    interval = binomtest(int(wrong.sum()), len(wrong)).proportion_ci(_CONFIDENCE, "wilson")
-    return {
-        "how": how,
-        "error": float(np.mean(wrong)),
-        "rows": len(wrong),
-        "interval": [float(interval.low), float(interval.high)],
-    }
-
-
-def show(summary: Summary) -> None:
-    """Print a summary."""
+def show(summary: Mapping[str, Any]) -> None:
+    """Print a summary, of a training or from a model file."""
+    goal = goal_named(summary.get("task", ""))
+    target, errors = goal.rows(summary)
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
-    counts = [f"{name} ({count})" for name, count in summary["classes"].items()]
-    more = len(counts) - _CLASSES
-    classes = ", ".join(counts[:_CLASSES]) + (f" and {more} more" if more > 0 else "")
     add = grid.add_row
     size = f"{counted(summary['rows'], 'row')}, {counted(summary['columns'], 'column')}"
     add("data", _plain(f"{summary['source']}: {size}"))
-    add("target", _plain(f"{summary['target']}: {classes}"))
-    add("method", _plain(f"{summary['method']} ({summary['classifier']})"))
+    add("target", _plain(f"{summary['target']}: {target}"))
+    add("method", _plain(f"{summary['method']} ({summary[goal.model]})"))
     for key, value in summary["chosen"].items():
         add(_plain(key.replace("_", " ")), _plain(_word(value)))
-    left_out, held_out = summary["error_after_selection"], summary["held_out"]
-    add(_plain(f"{left_out['how']} error"), f"{_rate(left_out)}, after selection")
-    if held_out is not None:
-        add("held-out error", _plain(f"{_rate(held_out)}; {held_out['how']}"))
-        add("held-out log-loss", f"{held_out['log_loss']:.4f}")
-    add("largest class alone", f"{summary['error_of_the_largest_class']:.2%} error")
+    for name, words in errors:
+        add(_plain(name), _plain(words))
     for note in summary["notes"]:
         add("note", _plain(note))
-    add("time", spent(summary["seconds"], held_out=held_out is not None))
+    add("time", spent(summary["seconds"], held_out=summary["held_out"] is not None))
     _Screen(highlight=False).print(grid)
 
 
@@ -196,13 +122,7 @@ def _plain(words: str) -> Text:
 def _word(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _rate(error: ErrorRate) -> str:
-    interval = error.get("interval")
-    between = "" if interval is None else f" ({interval[0]:.2%} to {interval[1]:.2%})"
-    return f"{error['error']:.2%} of {counted(error['rows'], 'row')}{between}"
+    return amount(value) if isinstance(value, float) else str(value)
 
 
 class _LiveHandler(logging.Handler):

@@ -17,13 +17,22 @@ Kernel = Annotated[
     Literal["rbf", "laplacian", "polynomial", "linear"] | None,
     typer.Option(metavar="NAME", help="rbf, laplacian, polynomial or linear."),
 ]
+Task = Annotated[
+    Literal["auto", "classification", "regression"],
+    typer.Option(
+        metavar="NAME",
+        help="What the target holds: classification, regression, or auto: texts and few whole "
+        "numbers are classes, other numbers are predicted as numbers.",
+    ),
+]
 Method = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="NAME",
         autocompletion=_methods,
-        help="fisher: one tuned discriminant; committee: many, weighted; sparse, forward: few "
-        "kernels, small and fast; bayes: tuned by evidence.",
+        help="For classes: fisher, one tuned discriminant (default); committee, many, weighted; "
+        "sparse, forward, few kernels, small and fast; bayes, tuned by evidence. For numbers: "
+        "ridge, kernel ridge regression (default).",
     ),
 ]
 Penalty = Annotated[
@@ -56,6 +65,17 @@ Keep = Annotated[
 AsText = Annotated[
     list[str] | None,
     typer.Option("--text", metavar="COLUMN", help="Take a column as text, not as numbers."),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of positive weights: how often each row counts."),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of groups, such as persons: their rows stay together in every fold.",
+    ),
 ]
 Seed = Annotated[
     int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of every random choice.")

@@ -17,9 +17,12 @@ _SHOWN = 8  # names of columns in a message
 class ColumnOptions:
     """What a user says of the columns of a file.
 
-    ``target`` holds the labels; columns of ``drop`` are left out, columns of ``keep`` are used
-    although they look like row numbers, and columns of ``text`` are text although they look like
-    numbers. ``command`` says that they were given to the command, for advice in messages.
+    ``target`` is the column to predict, and ``task`` what it holds: "classification" is classes,
+    "regression" is numbers, and "auto" lets its values decide. Columns of ``drop`` are
+    left out, columns of ``keep`` are used although they look like row numbers, and columns of
+    ``text`` are text although they look like numbers. ``command`` says that they were given to the
+    command, for advice in messages. The column ``weights`` counts the copies of each row, and rows
+    of one value of ``groups`` stay together in every fold.
     """
 
     path: FilePath
@@ -29,6 +32,15 @@ class ColumnOptions:
     text: tuple[str, ...] = ()
     encoding: str = "utf-8"
     command: bool = True
+    task: str = "auto"
+    weights: str | None = None
+    groups: str | None = None
+
+    @property
+    def no_features(self) -> tuple[str, ...]:
+        """Columns that the user does not want as features, beside the target."""
+        roles = (name for name in (self.weights, self.groups) if name is not None)
+        return (*self.drop, *(name for name in roles if name not in self.drop))
 
     def option(self, what: str, name: str) -> str:
         """How the user would say it of a column: ``--drop 'age'`` or ``drop=['age']``."""
@@ -36,7 +48,13 @@ class ColumnOptions:
 
     def check(self, names: list[str]) -> str:
         """The target, if the table with these columns has it and everything else named."""
-        named = [("--target", self.target)] if self.target is not None else []
+        roles = {"--target": self.target, "--weights": self.weights, "--groups": self.groups}
+        named = [(option, name) for option, name in roles.items() if name is not None]
+        if self.target is not None and self.target in (self.weights, self.groups):
+            raise TableError(
+                f"{self.path}: column {self.target!r} is the target, and holds neither weights nor "
+                "groups as well. Name another column."
+            )
         options = {"--drop": self.drop, "--keep": self.keep, "--text": self.text}
         named += [(option, name) for option, names_given in options.items() for name in names_given]
         known = set(names)

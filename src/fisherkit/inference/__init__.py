@@ -7,7 +7,7 @@ from fisherkit.inference.changed_rows import (
     score_changes,
 )
 from fisherkit.inference.conformal import Reach
-from fisherkit.inference.influence import influences, leverages
+from fisherkit.inference.influence import influences, leverages, remaining
 from fisherkit.inference.relabel import Relabelled
 from fisherkit.inference.sampled import SampledReach
 from fisherkit.inference.shapley import Shares, base_values, shapley_values

@@ -4,7 +4,7 @@
 error hangs on. scikit-learn's ``PartialDependenceDisplay`` takes every estimator of fisherkit.
 """
 
-from fisherkit.inspection.auditing import audit, doubts, harms
+from fisherkit.inspection.auditing import audit, doubted_targets, doubts, harms
 from fisherkit.inspection.changes import Change
 from fisherkit.inspection.explaining import Explanation, TrainingRows, explain
 from fisherkit.inspection.importance import ColumnImportance, column_importance

@@ -12,15 +12,18 @@ from fisherkit.core import Array, Ridge, arrays, winners
 from fisherkit.estimators import (
     BayesianFisherClassifier,
     KernelFisherClassifier,
+    KernelRidgeCV,
     inside,
     validation,
 )
-from fisherkit.inference import influences, leverages
+from fisherkit.inference import influences, leverages, remaining
 from fisherkit.inspection.left_out import judged_logits, left_out_logits
 from fisherkit.tuning import probabilities
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_NORMAL = 1.4826  # standard deviation of a normal variable by the median of its size
 
 
 def audit(
@@ -34,9 +37,10 @@ def audit(
 
     Parameters
     ----------
-    estimator : KernelFisherClassifier or BayesianFisherClassifier, or a Pipeline that ends in one
-        Fitted once to X and y; the object given is left alone. Steps before the last are fitted
-        on all rows without labels; steps that need labels are refused.
+    estimator : KernelFisherClassifier, BayesianFisherClassifier or KernelRidgeCV, or a Pipeline
+        The estimator, or a pipeline that ends in one, is fitted once to X and y; the object given
+        is left alone. Steps before the last are fitted on all rows without labels; steps that need
+        labels are refused.
     X : (n, d), or (n, n) for a precomputed kernel
     y : (n,)
     sample_weight : (n,), default=None
@@ -61,6 +65,18 @@ def audit(
             How much the mean squared leave-one-out residual of the other rows falls if the row is
             left out altogether: positive for rows that harm the predictions of others.
 
+        Of a regression, sorted by the size of ``ratio``, there are instead of the first three
+
+        ``target``
+            As given.
+        ``predicted``
+            The number that the model without the row predicts.
+        ``residual``
+            The target less that prediction, R_i.
+        ``ratio``
+            The residual in units of its spread: with the noise of scale s that the other residuals
+            show, it is R_i (1 - h_i)^(1/2) / s. Beyond 3 or so it is a doubt.
+
     Notes
     -----
     With B the residual maker of the fit, r = B y its residuals and q = I - B, for unit weights,
@@ -82,6 +98,12 @@ def audit(
 
     A small probability is a doubt, not a proof: it may be a wrong label or a rare case. Rows of
     weight 0 are judged by the model, on which they have no influence.
+
+    *Spread of a residual.* Under a Gaussian process whose covariance is the kernel and whose noise
+    is mu, the residual of a row by the model without it has a variance in proportion to
+    1 / (1 - h_i): a row far from all others may lie far from its prediction. The scale s is 1.4826
+    times the median of |R_i| (1 - h_i)^(1/2), the standard deviation of normal residuals, which a
+    few wrong targets do not move; where this is zero it is their root mean square.
 
     Every row is judged, also where the fit has left out a sample of them alone: the factorisation
     that the leverages need is then that of all rows in double precision.
@@ -105,13 +127,15 @@ def audit(
     except ImportError as error:
         raise ImportError("audit returns a pandas table; pip install pandas.") from error
     model, data = validation.label_free(estimator, X)
-    if not isinstance(model, (KernelFisherClassifier, BayesianFisherClassifier)):
+    if not isinstance(model, (KernelFisherClassifier, BayesianFisherClassifier, KernelRidgeCV)):
         raise TypeError(
-            "audit needs exact leave-one-out, which KernelFisherClassifier and "
-            f"BayesianFisherClassifier have; got {type(model).__name__}."
+            "audit needs exact leave-one-out, which KernelFisherClassifier, "
+            f"BayesianFisherClassifier and KernelRidgeCV have; got {type(model).__name__}."
         )
     model.fit(data, y, sample_weight=sample_weight)
     index = X.index if isinstance(X, pd.DataFrame) else None
+    if isinstance(model, KernelRidgeCV):
+        return doubted_targets(model, y, index=index, influence=True)
     return doubts(model, y, index=index, leverage=True, influence=True)
 
 
@@ -152,6 +176,42 @@ def doubts(
     if influence and ridge is not None:
         table["influence"] = _spread(model, influences(ridge), n)
     return table.sort_values("probability", kind="stable")
+
+
+def doubted_targets(
+    model: KernelRidgeCV, y: ArrayLike, *, index: ArrayLike | None = None, influence: bool
+) -> pd.DataFrame:
+    """The table of `audit` for a regression that has been fitted to y, all rows with weight."""
+    import pandas as pd
+
+    ridge, task = inside(model).refit(), inside(model).training
+    if len(model.dual_coef_.shape) > 1:
+        raise ValueError(
+            f"audit judges one target; the model has {model.dual_coef_.shape[0]}. Fit one alone."
+        )
+    assert task is not None
+    targets = arrays.to_numpy(y).astype(np.float64).reshape(-1)
+    if len(task.kept) < len(targets):
+        raise ValueError(
+            f"{len(targets) - len(task.kept)} of {len(targets)} rows have sample_weight 0; leave "
+            "these rows out."
+        )
+    residual = arrays.to_numpy(ridge.leave_one_out())[:, 0]
+    alike = residual * np.sqrt(arrays.to_numpy(remaining(ridge)))  # of one spread
+    scale = float(_NORMAL * np.median(np.abs(alike)))
+    if scale <= 1e-9 * float(np.abs(alike).max()):  # most rows are predicted exactly
+        scale = float(np.sqrt(np.mean(alike**2)))
+    found = {
+        "target": targets,
+        "predicted": targets - residual,
+        "residual": residual,
+        "ratio": alike / scale if scale > 0 else np.zeros_like(alike),
+        "leverage": arrays.to_numpy(leverages(ridge)),
+    }
+    if influence:
+        found["influence"] = arrays.to_numpy(influences(ridge))
+    table = pd.DataFrame(found, index=index)
+    return table.iloc[np.argsort(-np.abs(table["ratio"].to_numpy()), kind="stable")]
 
 
 def harms(

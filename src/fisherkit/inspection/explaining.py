@@ -21,6 +21,7 @@ from fisherkit.inspection.changes import Change, shown, smallest_change
 from fisherkit.inspection.columns import Preparation, opened
 from fisherkit.interfaces import Seed
 from fisherkit.rows import Terms
+from fisherkit.terminal import amount
 
 if TYPE_CHECKING:
     import shap  # type: ignore[import-not-found]
@@ -110,11 +111,15 @@ class Explanation:
         return list(self.table.columns)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each row: answer, second, margin, base, and what each column adds."""
-        found: dict[str, np.ndarray] = {"answer": self.answers}
+        """One row for each row: the answer, and what each column adds to it.
+
+        Of a classifier the columns are "answer", "second", "margin" and "base", of a regression
+        "prediction" and "base", before those of the table.
+        """
+        found: dict[str, np.ndarray] = {"prediction": self.answers, "base": self.base}
         if self.seconds is not None:
-            found["second"] = self.seconds
-        found |= {"margin": self.margin, "base": self.base}
+            found = {"answer": self.answers, "second": self.seconds}
+            found |= {"margin": self.margin, "base": self.base}
         values = pd.DataFrame(self.contributions, columns=self.columns, index=self.table.index)
         return pd.concat([pd.DataFrame(found, index=self.table.index), values], axis=1)
 
@@ -149,7 +154,8 @@ class Explanation:
         margin = self.margin[row]
         if self.seconds is None:
             said = [
-                f"The prediction is {margin:.4g}; without any column it is {self.base[row]:.4g}."
+                f"The prediction is {amount(margin)}; without any column it is "
+                f"{amount(self.base[row])}."
             ]
             names = "It is raised by", "It is lowered by"
         else:
@@ -159,12 +165,13 @@ class Explanation:
                 f"{odds:.3g} to 1 (a margin of {margin:.3g}; without any column it is "
                 f"{self.base[row]:.3g})."
             ]
-            names = "For this speak", "Against it speak"
+            names = "In favour are", "Against it are"
         values = self.contributions[row]
         for name, sign in zip(names, (1, -1), strict=True):
             order = [j for j in np.argsort(-sign * values, kind="stable") if sign * values[j] > 0]
             named = [
-                f"{self.columns[j]} = {self.shown(row, j)} ({values[j]:+.3g})" for j in order[:most]
+                f"{self.columns[j]} = {self.shown(row, j)} ({_signed(values[j])})"
+                for j in order[:most]
             ]
             if named:
                 said.append(f"{name} {', '.join(named)}.")
@@ -197,6 +204,11 @@ class Explanation:
             for row in range(len(self.base))
         )
         return f"<ul>{''.join(rows)}</ul>"
+
+
+def _signed(value: float) -> str:
+    """A contribution with its sign, in three digits or as a whole number."""
+    return f"{value:+,.0f}" if abs(value) >= 1e3 else f"{value:+.3g}"
 
 
 def explain(

@@ -5,6 +5,7 @@ from fisherkit.methods.plans import Plan, part_of
 from fisherkit.methods.registry import (
     CRITERION_WORDS,
     METHODS,
+    RIDGE,
     Fact,
     Method,
     RecipeError,
@@ -14,3 +15,4 @@ from fisherkit.methods.registry import (
 )
 from fisherkit.methods.regression import TableRegressor
 from fisherkit.methods.table import TableClassifier
+from fisherkit.methods.targets import are_classes, has_fractions

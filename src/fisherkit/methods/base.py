@@ -120,15 +120,15 @@ class TableModel(BaseEstimator):
 
     def transformed(self, table: pd.DataFrame) -> np.ndarray:
         """The features (n, d) of rows with the columns that the fit uses."""
-        return self.features_.transform(table)[:, self._features_seen]
+        return self.features_.transform(table)[:, self.features_seen]
 
     @property
     def sources(self) -> np.ndarray:
         """Which of these columns each feature comes from; (d,)."""
-        return self.features_.sources[self._features_seen]
+        return self.features_.sources[self.features_seen]
 
     @property
-    def _features_seen(self) -> slice | np.ndarray:
+    def features_seen(self) -> slice | np.ndarray:
         """The features that the estimator behind the table is given."""
         return slice(None)
 

@@ -121,22 +121,6 @@ class Method:
         return hasattr(self.estimator, "predict_set")
 
 
-# What tables with numbers to predict are fitted with, and the kernels and views compared.
-RIDGE = Method(
-    name="ridge",
-    estimator=KernelRidgeCV,
-    title="kernel ridge regression, tuned by leave-one-out",
-    exact_rows=4000,
-    centres=1000,
-    groups="folds",
-    penalties=True,
-    in_blocks=True,
-)
-REGRESSION = [
-    *(("rbf", "standard"), ("laplacian", "standard"), ("exponential", "standard")),
-    *(("rbf", "rank"), ("laplacian", "rank")),
-]
-
 METHODS: dict[str, Method] = {}
 
 
@@ -157,7 +141,7 @@ def names_where(holds: Callable[[Method], bool]) -> list[str]:
     return [method.name for method in METHODS.values() if holds(method)]
 
 
-def _selection(model: KernelFisherClassifier) -> Chosen:
+def _selection(model: KernelFisherClassifier | KernelRidgeCV) -> Chosen:
     selection = model.selection_
     return kernel_and_width(model) | {
         "mu": float(selection.mu),
@@ -169,7 +153,7 @@ def _selection(model: KernelFisherClassifier) -> Chosen:
     }
 
 
-def _selection_facts(model: KernelFisherClassifier) -> list[Fact]:
+def _selection_facts(model: KernelFisherClassifier | KernelRidgeCV) -> list[Fact]:
     selection = model.selection_
     relative, criterion = selection.mu / selection.unit, selection.criterion
     words = CRITERION_WORDS.get(criterion, criterion)
@@ -345,3 +329,24 @@ register(
         facts=_evidence_facts,
     )
 )
+
+# What predicts numbers, and the kernels and views that it compares. It trains no classifiers, so
+# that it is not among the methods above.
+RIDGE = Method(
+    name="ridge",
+    estimator=KernelRidgeCV,
+    title="kernel ridge regression, tuned by leave-one-out",
+    exact_rows=4000,
+    centres=1000,
+    groups="folds",
+    penalties=True,
+    in_blocks=True,
+    search="mu",
+    influence=True,
+    chosen=_selection,
+    facts=_selection_facts,
+)
+REGRESSION = [
+    *(("rbf", "standard"), ("laplacian", "standard"), ("exponential", "standard")),
+    *(("rbf", "rank"), ("laplacian", "rank")),
+]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fisherkit.core import Array
 from fisherkit.interfaces import MemoryLimit, Seed, Table
 from fisherkit.methods.base import TableModel
-from fisherkit.methods.plans import Asked, Centres, Plan, view_pairs
+from fisherkit.methods.plans import Asked, Centres, Kernels, Plan, view_pairs
 from fisherkit.methods.registry import REGRESSION, RIDGE
 from fisherkit.stored import stored
 
@@ -29,24 +29,27 @@ class TableRegressor(RegressorMixin, TableModel):
 
     Parameters
     ----------
-    kernel : sequence of pairs or None, default=None
-        Kernels and what they see of numbers, "standard" or "rank", such as ``[("rbf", "rank")]``;
-        ``None`` compares rbf and laplacian on both, and exponential on standard.
+    kernel : str, sequence of pairs or None, default=None
+        A kernel, or kernels with what they see of numbers, "standard" or "rank", such as
+        ``[("rbf", "rank")]``; ``None`` compares rbf and laplacian on both, and exponential on
+        standard.
     centres : int, "all" or None, default=None
         Rows that kernels are centred on; ``None`` takes all up to 4,000.
     drop, keep, text, max_memory, random_state, verbose
-        As of `TableClassifier`.
+        As in `TableClassifier`.
     parameters : dict, default=None
         Further parameters of `KernelRidgeCV`.
 
     Attributes
     ----------
     columns_, features_
-        As of `TableClassifier`.
+        What each column was taken for and how it became features, as in `TableClassifier`.
     kernel_ : (str, str)
         The kernel that was kept, and what it sees of numbers.
     compared_ : DataFrame
         The leave-one-out error of each kernel: the weighted mean of squared residuals.
+    explicit_ : TableRegressor
+        The same regressor, not fitted, with all that this fit has chosen as parameters.
     estimator_ : KernelRidgeCV
         The fitted model of the features that its kernel sees.
 
@@ -77,7 +80,7 @@ class TableRegressor(RegressorMixin, TableModel):
 
     def __init__(
         self,
-        kernel: Sequence[tuple[str, str]] | None = None,
+        kernel: Kernels = None,
         *,
         centres: Centres = None,
         drop: Sequence[str] = (),
@@ -114,7 +117,7 @@ class TableRegressor(RegressorMixin, TableModel):
     def _learn(
         self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None
     ) -> Self:
-        views, found = self.features_.views, []
+        views, found, centres = self.features_.views, [], None
         asked = Asked(
             method=RIDGE,
             centres=self.centres,
@@ -131,13 +134,23 @@ class TableRegressor(RegressorMixin, TableModel):
             plan = Plan.of(replace(asked, kernel=kernel), len(y), views)
             if groups is not None:
                 plan, given = plan.with_groups(groups), given | {"groups": groups}
+            centres = plan.centres
             model = plan.build().fit(Z[:, views[view].columns], y, **given)
             found.append((float(model.selection_.value), kernel, view, model))
         best = min(found, key=lambda one: one[0])
         self.kernel_, self.estimator_ = best[1:3], best[3]
         self._columns_seen = views[best[2]].columns
+        self._centres_used = "all" if centres is None else centres
         self._compared = [one[:3] for one in found]
         return self
+
+    @property
+    def explicit_(self) -> TableRegressor:
+        """The same regressor, not fitted, with what this fit has chosen as parameters."""
+        check_is_fitted(self)
+        chosen = {"kernel": [self.kernel_], "centres": self._centres_used}
+        said = {"keep": True, "drop": list(self._unused)}
+        return type(self)(**self.get_params(deep=False) | said | chosen)
 
     @property
     def compared_(self) -> pd.DataFrame:
@@ -146,7 +159,7 @@ class TableRegressor(RegressorMixin, TableModel):
         return pd.DataFrame(self._compared, columns=["left_out_error", "kernel", "view"])
 
     @property
-    def _features_seen(self) -> np.ndarray:
+    def features_seen(self) -> np.ndarray:
         return self._columns_seen
 
     def predict(self, X: Table) -> np.ndarray:
@@ -159,7 +172,7 @@ class TableRegressor(RegressorMixin, TableModel):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Intervals that contain the targets of new rows with the confidence asked for.
 
-        As of `KernelRidgeCV.predict_interval`, whose options it takes.
+        They are those of `KernelRidgeCV.predict_interval`, whose options this method takes.
         """
         features = self.prepare(X)
         return self.estimator_.predict_interval(features, confidence, **options)

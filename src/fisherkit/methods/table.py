@@ -17,6 +17,7 @@ from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed, Table
 from fisherkit.methods.base import SOURCE, TableModel
 from fisherkit.methods.plans import Asked, Centres, Kernels, Plan
 from fisherkit.methods.registry import method_named
+from fisherkit.methods.targets import refuse_fractions
 from fisherkit.stored import stored
 
 
@@ -171,7 +172,10 @@ class TableClassifier(ClassifierMixin, TableModel):
             y = y.to_pandas()
         if isinstance(y, list | tuple):  # an array would make texts of the holes among texts
             y = pd.Series(y) if np.ndim(y) == 1 else y
-        return column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True, dtype=None)
+        y = y.to_numpy() if hasattr(y, "to_numpy") else y
+        labels = column_or_1d(y, warn=True, dtype=None)
+        refuse_fractions(labels)
+        return labels
 
     def _learn(
         self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None

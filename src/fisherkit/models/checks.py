@@ -15,14 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from fisherkit.estimators import inside
-from fisherkit.methods import TableClassifier
+from fisherkit.methods import TableModel
 from fisherkit.models.archives import ModelFileError
 from fisherkit.stored import NAMES
 
 Metadata: TypeAlias = dict[str, Any]  # what JSON holds
 Rows: TypeAlias = np.ndarray | pd.DataFrame
 
-_SETS_TRIED = 500  # training rows up to which label sets cost little
+_SETS_TRIED = 500  # training rows up to which label sets and intervals cost little
 _LEVELS_TRIED = 1 << 18  # cells
 _ROWS_TRIED = 16  # about
 # Preparations that must have an answer for a row of zeros.
@@ -33,6 +33,7 @@ _NUMERIC = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "P
 _Number = (int, float)
 _Label = (str, int, float, bool)
 _Error = {"how": str, "error": _Number, "rows": int}
+_Distance = {"how": str, "rows": int, "r2": _Number, "rmse": _Number, "mae": _Number}
 _VERSIONS = {"fisherkit": str, "scikit-learn": str, "numpy": str}
 _TRAINING = {
     "target": str,
@@ -49,16 +50,25 @@ _TRAINING = {
         "rows": int,
         "columns": int,
         "features": int,
-        "classes": {str: int},
         "method": str,
-        "classifier": str,
         "chosen": {str: (str, *_Number, bool, None, [_Label])},
-        "error_after_selection": _Error,
-        "held_out": (None, {**_Error, "log_loss": _Number}),
-        "error_of_the_largest_class": _Number,
         "notes": [str],
         "seconds": _Number,
     },
+}
+_OF_CLASSES = {
+    "classes": {str: int},
+    "classifier": str,
+    "error_after_selection": _Error,
+    "held_out": (None, {**_Error, "log_loss": _Number}),
+    "error_of_the_largest_class": _Number,
+}
+_OF_NUMBERS = {
+    "target_range": [_Number],
+    "regressor": str,
+    "error_after_selection": _Distance,
+    "held_out": (None, _Distance),
+    "error_of_the_mean": {"value": _Number, **_Distance},
 }
 
 
@@ -74,14 +84,20 @@ def check_metadata(about: Metadata) -> None:
         return
     for name, shape in _TRAINING.items():
         _check(about.get(name), shape, name)
+    numbers = about["summary"].get("task") == "regression"
+    _check(about["summary"], _OF_NUMBERS if numbers else _OF_CLASSES, "summary")
+    if numbers and len(about["summary"]["target_range"]) != 2:
+        raise ModelFileError("its target has no range of two ends.")
     for column in about["columns"]:
         wanted = {"number": 2, "text": 1}.get(column["kind"])
         if len(column["values"]) != wanted:
             raise ModelFileError(f"its column {column['name'][:100]!r} is not described.")
     summary = about["summary"]
     for error in (summary["error_after_selection"], summary["held_out"]):
-        if error is not None and error.get("interval") is not None:
-            _check(error["interval"], [_Number], "interval")
+        if error is None:
+            continue
+        if numbers or error.get("interval") is not None:
+            _check(error.get("interval"), [_Number], "interval")
             if len(error["interval"]) != 2:
                 raise ModelFileError("its error has no interval of two ends.")
 
@@ -128,7 +144,7 @@ def check_model(model: BaseEstimator, about: Metadata, size: int) -> None:
 
 def _check_model(model: BaseEstimator, about: Metadata, size: int) -> None:
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
-    if isinstance(model, TableClassifier):
+    if isinstance(model, TableModel):
         steps = [model.features_, model.estimator_]
     last = steps[-1]
     if not (type(last) in NAMES and isinstance(last, BaseEstimator) and hasattr(last, "predict")):
@@ -165,9 +181,10 @@ def _ask_about(model: BaseEstimator, X: Rows) -> None:
             raise ModelFileError(f"its model gives {len(values)} answers for {len(X)} rows.")
         if values.dtype.kind in "fc" and not np.isfinite(values).all():
             raise ModelFileError(f"numbers in it are damaged: {name} is not finite.")
-    keeps_rows = hasattr(model, "predict_set") and inside(model).training is not None
-    if keeps_rows and inside(model).expansion.coef.shape[0] <= _SETS_TRIED:
-        model.predict_set(X)
+    for sets in ("predict_set", "predict_interval"):
+        keeps_rows = hasattr(model, sets) and inside(model).training is not None
+        if keeps_rows and inside(model).expansion.coef.shape[0] <= _SETS_TRIED:
+            getattr(model, sets)(X)
 
 
 def _known_rows(model: BaseEstimator, features: int) -> np.ndarray:
@@ -180,7 +197,7 @@ def _known_rows(model: BaseEstimator, features: int) -> np.ndarray:
     return np.zeros((2, features))
 
 
-def _try_levels(model: TableClassifier, columns: list[Metadata]) -> None:
+def _try_levels(model: TableModel, columns: list[Metadata]) -> None:
     """Encode every text that the training saw, up to some hundred thousand cells."""
     levels = {text.name: [*text.known, *text.rare] for text in model.features_.texts}
     if not levels:

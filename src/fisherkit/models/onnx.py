@@ -1,9 +1,10 @@
-"""Fitted classifiers as ONNX graphs, preparation and calibration included, in double precision.
+"""Fitted models as ONNX graphs, preparation and calibration included, in double precision.
 
-The graph has two outputs: ``label`` and ``probabilities`` (n, n_classes), columns in the order of
-``classes_`` (also in the properties of the model). A `TableClassifier` has one input (n, 1) for
-each column, of doubles or of strings, where an empty string is a missing value; any other model has
-one input ``X`` (n, n_features) of doubles.
+The graph of a classifier has two outputs: ``label`` and ``probabilities`` (n, n_classes), columns
+in the order of ``classes_`` (also in the properties of the model). The graph of a regressor has
+one, ``prediction``, (n,) or (n, n_outputs). A model of tables has one input (n, 1) for each column,
+of doubles or of strings, where an empty string is a missing value; any other model has one input
+``X`` (n, n_features) of doubles.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 
 import numpy as np
-from sklearn.base import ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,8 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from fisherkit.columns import MISSING_LEVEL, Features, Levels
 from fisherkit.core import FittedKernel, Kernel, Parametric
-from fisherkit.estimators import DecisionMixin, DiscriminantMixin, FisherCommitteeClassifier, inside
-from fisherkit.methods import TableClassifier
+from fisherkit.estimators import (
+    DecisionMixin,
+    DiscriminantMixin,
+    FisherCommitteeClassifier,
+    KernelRidgeCV,
+    inside,
+)
+from fisherkit.methods import TableModel
 
 try:
     from onnx import ModelProto
@@ -36,20 +43,20 @@ class ExportError(ValueError):
     """A model that has no ONNX graph."""
 
 
-def to_onnx(model: ClassifierMixin) -> ModelProto:
-    """The ONNX graph of a fitted classifier.
+def to_onnx(model: BaseEstimator) -> ModelProto:
+    """The ONNX graph of a fitted classifier or regressor.
 
     Parameters
     ----------
-    model : a fitted classifier of fisherkit, or a Pipeline that ends in one
+    model : a fitted estimator of fisherkit, or a Pipeline that ends in one
         Steps before it may be `StandardScaler` and `SimpleImputer`.
 
     Returns
     -------
     onnx.ModelProto
-        Its inputs are the columns by name, (n, 1) each, of a `TableClassifier`, otherwise "X"
-        (n, d); its outputs are "label" (n,) and "probabilities"
-        (n, n_classes).
+        The inputs are the columns by name, (n, 1) each, of a `TableClassifier` or
+        `TableRegressor`, otherwise "X" (n, d). The outputs are "label" (n,) and "probabilities"
+        (n, n_classes) of a classifier, and "prediction", (n,) or (n, n_outputs), of a regressor.
 
     Raises
     ------
@@ -73,25 +80,31 @@ def to_onnx(model: ClassifierMixin) -> ModelProto:
     """
     check_is_fitted(model)
     steps = list(model.named_steps.values()) if isinstance(model, Pipeline) else [model]
-    *preparation, classifier = steps
-    if isinstance(model, TableClassifier):
-        classifier = model.estimator_
-    if not isinstance(classifier, DecisionMixin):
-        raise ExportError(f"{type(classifier).__name__} is not a classifier of fisherkit.")
+    *preparation, last = steps
+    if isinstance(model, TableModel):
+        last = model.estimator_
+    if not isinstance(last, DecisionMixin | KernelRidgeCV):
+        raise ExportError(
+            f"{type(last).__name__} is neither a classifier nor a regressor of fisherkit."
+        )
     graph = Graph(_prefix(getattr(model, "feature_names_in_", [])))
-    if isinstance(model, TableClassifier):
-        X = _features(graph, model.features_)
+    outputs = ("label", "probabilities") if isinstance(last, DecisionMixin) else ("prediction",)
+    if isinstance(model, TableModel):
+        X = _features(graph, model.features_, outputs)
+        if isinstance(model.features_seen, np.ndarray):  # the kernel sees some of them
+            X = graph.add("Gather", X, graph.constant(model.features_seen, "integer"), axis=1)
     else:
         X = graph.input("X", "number", steps[0].n_features_in_)
     for step in preparation:
         X = _numeric(graph, step, X)
-    _answers(graph, classifier, _decisions(graph, classifier, X))
-    classes = [
-        item.item() if isinstance(item, np.generic) else item for item in classifier.classes_
-    ]
-    return graph.model(
-        {"classes": json.dumps(classes), "fisherkit": version("fisherkit")},
-    )
+    about = {"fisherkit": version("fisherkit")}
+    if isinstance(last, DecisionMixin):
+        _answers(graph, last, _decisions(graph, last, X))
+        known = [item.item() if isinstance(item, np.generic) else item for item in last.classes_]
+        about["classes"] = json.dumps(known)
+    else:
+        _prediction(graph, last, _decisions(graph, last, X))
+    return graph.model(about)
 
 
 def _prefix(columns: Iterable[object]) -> str:
@@ -123,9 +136,9 @@ def _numeric(graph: Graph, step: TransformerMixin | str | None, X: str) -> str:
     raise ExportError(f"{type(step).__name__} cannot be exported; use StandardScaler.")
 
 
-def _features(graph: Graph, features: Features) -> str:
+def _features(graph: Graph, features: Features, outputs: tuple[str, ...]) -> str:
     """Inputs by column, as `Features.transform` makes features of them."""
-    taken = sorted({"label", "probabilities"}.intersection(features.columns))
+    taken = sorted(set(outputs).intersection(features.columns))
     if taken:
         raise ExportError(
             f"Column {taken[0]!r} is called as an output of the graph is; give the column "
@@ -169,8 +182,8 @@ def _levels(graph: Graph, levels: Levels) -> str:
     return graph.add("Gather", graph.constant(np.eye(last + 1, levels.width)), flat)
 
 
-def _decisions(graph: Graph, model: ClassifierMixin, X: str) -> str:
-    """Decisions (n, 1) or (n, n_classes)."""
+def _decisions(graph: Graph, model: BaseEstimator, X: str) -> str:
+    """Decisions (n, 1) or (n, n_classes), or predictions (n, n_outputs)."""
     if isinstance(model, FisherCommitteeClassifier):
         terms = [
             graph.matmul(values, np.asarray(coef))
@@ -199,7 +212,7 @@ def _decisions(graph: Graph, model: ClassifierMixin, X: str) -> str:
     return scores
 
 
-def _block(graph: Graph, model: ClassifierMixin, X: str) -> str:
+def _block(graph: Graph, model: BaseEstimator, X: str) -> str:
     """Values of the fitted kernel between rows and centres, (n, m)."""
     if inside(model).noise_model:
         raise ExportError("probability='noise_model' cannot be exported; use 'loo'.")
@@ -232,8 +245,19 @@ def _named(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def _prediction(graph: Graph, model: KernelRidgeCV, numbers: str) -> None:
+    """The output of a regressor."""
+    flat = model.dual_coef_.ndim == 1
+    shape = [-1] if flat else [-1, len(model.dual_coef_)]
+    graph.add("Reshape", numbers, graph.constant(shape, "integer"), output="prediction")
+    if flat:
+        graph.output("prediction", "number")
+    else:
+        graph.output("prediction", "number", len(model.dual_coef_))
+
+
 def _answers(graph: Graph, model: ClassifierMixin, decisions: str) -> None:
-    """The two outputs."""
+    """The two outputs of a classifier."""
     classes = np.asarray(model.classes_)
     n_classes = len(classes)
     if n_classes == 2:

@@ -1,13 +1,15 @@
 """The building blocks of the report, as plain data.
 
 A section is a title, an introduction and blocks; a block has a ``type`` that the page knows how to
-draw: ``text``, ``cards``, ``facts``, ``table``, ``lines``, ``reliability``, ``bars``, ``scatter``,
-``code``, ``terms`` or ``live``. Numbers in sentences are formatted here. Whatever comes from the
+draw: ``verdict``, ``text``, ``facts``, ``table``, ``examples``, ``lines``, ``reliability``, ``bars``,
+``intervals``, ``scatter``, ``code``, ``terms``, ``live`` or ``smoothing``. Blocks flow in two columns
+where there is room, unless they are ``wide``. Numbers in sentences are formatted here. Whatever comes from the
 data stays a string, which the page shows as text and never reads as markup.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 import numpy as np
@@ -41,9 +43,15 @@ MOST_CURVES = 7  # classes that are told apart by colour, dash and symbol
 _SHOWN = 4  # columns of a row that are shown beside it
 
 
-def section(title: str, intro: str, *blocks: Block | None) -> Section:
-    name = title.lower().split(":")[0].replace(" ", "-")
+def section(title: str, intro: str, *blocks: Block | None, name: str | None = None) -> Section:
+    """A section; ``name`` is its address within the page, unless its title will do."""
+    name = name or title.lower().split(":")[0].replace(" ", "-")
     return {"id": name, "title": title, "intro": intro, "blocks": [b for b in blocks if b]}
+
+
+def wide(block: Block) -> Block:
+    """The block over all columns of the page."""
+    return block | {"wide": True}
 
 
 def text(words: str) -> Block:
@@ -53,6 +61,17 @@ def text(words: str) -> Block:
 def number(value: float) -> str:
     """Four digits, or all digits before the point where there are more."""
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def points(share: float) -> str:
+    """A difference of shares, in percentage points."""
+    return f"{100 * share:.1f} percentage points"
+
+
+def quoted(names: Sequence[str], last: str) -> str:
+    """Names in quotation marks, with a word before the last."""
+    marked = [f"“{name}”" for name in names]
+    return f" {last} ".join([", ".join(marked[:-1]), marked[-1]] if len(marked) > 1 else marked)
 
 
 def between(wrong: float, n: int) -> str:

@@ -7,15 +7,13 @@ from importlib.metadata import version
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from fisherkit.core import Ridge
-from fisherkit.inspection import doubts, harms
 from fisherkit.methods import method_named
-from fisherkit.report.blocks import Block, Section, number, rows_table, section, text
+from fisherkit.report.blocks import Block, Section, number, section, text
 from fisherkit.terminal import percent
 from fisherkit.training import Training
 
 _COLUMNS = 60
-_DOUBTED = 15
+_LONG = 9  # columns from which their table is drawn in two halves
 
 WORDS = (
     (
@@ -83,35 +81,6 @@ WORDS = (
 )
 
 
-def suspects(training: Training, ridge: Ridge | None) -> Section:
-    """Rows whose label the model without them doubts most; ``ridge`` is the fit, if known."""
-    model = training.model.estimator_
-    position = np.arange(len(training.y))
-    table = doubts(model, training.y, index=position, influence=False)
-    doubted = table[(table["label"] != table["suggested"]) & table["probability"].notna()]
-    top = doubted.iloc[:_DOUBTED]
-    head = ["label", "suggested", "probability of label"]
-    cells = [
-        [str(row.label), str(row.suggested), percent(row.probability)] for row in top.itertuples()
-    ]
-    advice = "A doubt is not a proof: the label may be wrong, or right in a rare case."
-    if ridge is not None and len(top):
-        head.append("harms others")
-        for cell, harmful in zip(cells, harms(model, ridge, top.index.to_numpy()), strict=True):
-            cell.append("yes" if harmful else "no")
-        advice += " “Harms others” says whether the other rows are predicted better without it."
-    intro = (
-        f"Models that had not seen the row disagree with its label for {len(doubted):,} of "
-        f"{len(training.y):,} rows ({percent(len(doubted) / len(training.y))}); these are the "
-        "labels they doubt most. "
-    )
-    title = "Rows worth a second look"
-    if not len(top):
-        return section(title, "The models without a row agree with its label, for every row.")
-    shown = rows_table(training, top.index.to_numpy(), head, cells, numbers=3)
-    return section(title, intro + advice, shown)
-
-
 def data(training: Training) -> Section:
     """Class sizes, columns and how they were prepared."""
     X = training.X
@@ -131,6 +100,8 @@ def data(training: Training) -> Section:
         "title": "Columns",
         "head": ["column", "kind", "missing", "values"],
         "rows": [_column(X.iloc[:, j]) for j in range(min(_COLUMNS, X.shape[1]))],
+        "halves": X.shape[1] >= _LONG,
+        "wide": True,
     }
     if X.shape[1] > _COLUMNS:
         columns["note"] = f"The first {_COLUMNS} of {X.shape[1]:,} columns."
@@ -139,9 +110,8 @@ def data(training: Training) -> Section:
         f"{X.shape[0]:,} training rows and {X.shape[1]:,} column{'s' * (X.shape[1] != 1)} from "
         f"{training.source}.",
         shares,
-        columns,
         *_preparation(training),
-        *(text(note) for note in training.notes),
+        columns,
     )
 
 

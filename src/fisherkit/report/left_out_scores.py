@@ -20,10 +20,10 @@ from fisherkit.interfaces import Json
 
 LEVELS = 65_536
 LARGEST_PATH = 700_000  # scores that fit, with the page, into 3 MB
+LARGEST_LOGITS = 200_000  # of three and more classes, one for each row and class
 LARGEST_ROWS = 60_000  # rows whose ranks the scale can keep
 STEP = math.log(2) / 8
 STOPS = STEP * np.arange(-80, 81)  # thresholds in log-odds: probabilities 0.001 to 0.999
-COSTS = np.arange(-14, 15)  # a missed positive costs 2^(i/2) false alarms: threshold stop 80 - 4i
 BINS = np.linspace(0.1, 0.9, 9)  # probabilities that divide the reliability diagram
 
 
@@ -116,7 +116,10 @@ def live(
     """
     known = np.flatnonzero(np.all(np.isfinite(logits[:, :, chosen]), axis=1))
     logits, index = logits[known], index[known]
-    rows = stratified(index, min(sample, LARGEST_ROWS, LARGEST_PATH // logits.shape[2]), seed)
+    most = min(sample, LARGEST_ROWS, LARGEST_PATH // logits.shape[2])
+    if logits.shape[1] > 1:
+        most = min(most, LARGEST_LOGITS // logits.shape[1])
+    rows = stratified(index, most, seed)
     data: dict[str, Json] = {
         "rows": len(rows),
         "of": len(index),
@@ -126,14 +129,16 @@ def live(
     }
     if logits.shape[1] > 1:
         decided = np.argmax(logits[rows], axis=1).T
-        return data | {"decided": packed(decided, "|u1" if logits.shape[1] <= 256 else "<u2")}
+        return data | {
+            "decided": packed(decided, "|u1" if logits.shape[1] <= 256 else "<u2"),
+            "logits": packed(logits[rows, :, chosen], "<f4"),
+        }
     path = logits[rows, 0, :]
     scale = ScoreScale.of(path, chosen)
     return data | {
         "stops": STOPS.tolist(),
         "stopLevels": scale.positions(STOPS),
         "binLevels": scale.positions(np.log(BINS / (1 - BINS))),
-        "costs": (2.0 ** (COSTS / 2)).tolist(),
         "edges": packed(scale.edges, "<f4"),
         "levels": packed(scale.levels(path).T, "<u2"),
     }

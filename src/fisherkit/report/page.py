@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import html
 import json
+import logging
 import math
 import re
 from base64 import b64encode
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 
 import numpy as np
 
+from fisherkit.core import Ridge
 from fisherkit.estimators import inside
 from fisherkit.inspection import (
+    doubts,
     in_blocks,
     left_out_coordinates,
     left_out_logits,
@@ -22,10 +26,20 @@ from fisherkit.inspection import (
 )
 from fisherkit.interfaces import Json
 from fisherkit.methods import method_named
-from fisherkit.report import data_sections, model_sections, quality_sections
-from fisherkit.report.blocks import Block, Page, Section, section, text
+from fisherkit.report import (
+    column_sections,
+    data_sections,
+    mistake_sections,
+    model_sections,
+    row_sections,
+    verdict_sections,
+)
+from fisherkit.report.blocks import Page
+from fisherkit.report.evidence import Evidence
 from fisherkit.report.left_out_scores import live, stratified
-from fisherkit.training import Training
+from fisherkit.report.reasons import EFFECTS, effects, explained, mattering
+from fisherkit.report.row_sections import examples_of
+from fisherkit.training import STAGES, Training
 
 # Libraries in the order of their dependence, with the licences that must accompany them.
 VENDOR = {
@@ -34,16 +48,7 @@ VENDOR = {
 }
 SCRIPTS = ("charts.js", "counting.js", "live.js", "page.js")
 
-# The keys say whether there are two classes, and whether there is a path over mu.
-INTRODUCTIONS = {
-    (True, True): "Move the sliders to change how sure the model must be, what a mistake costs, or "
-    "how strongly the model is regularised.",
-    (True, False): "Move the sliders to change how sure the model must be, and what a mistake "
-    "costs. This method compares no values of mu, so there is no slider for it.",
-    (False, True): "Move the slider to change how strongly the model is regularised.",
-    (False, False): "This method compares no values of mu, and several classes have no single "
-    "threshold, so there are no sliders.",
-}
+log = logging.getLogger(STAGES)
 
 
 def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
@@ -102,38 +107,43 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
 def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page:
     """All that the page says and shows."""
     model = training.model.estimator_
-    index = np.searchsorted(model.classes_, np.asarray(training.y))
     logits = left_out_logits(model)
-    path, chosen, log_mu, coordinates = logits[:, :, None], 0, None, None
-    shown, ridge = np.arange(len(index)), None
-    method = method_named(training.method)
-    if method.search == "mu":
-        if in_blocks(model):
-            shown = stratified(index, sample, seed)
-            features = training.features
-            if features is None:  # the table is in memory, though the fit was not
-                features = training.model.features_.transform(training.X)
-            left_out = streamed_path(model, features, training.y, shown)
-        else:
-            left_out = left_out_path(model)
-        path, chosen, coordinates = left_out.logits, left_out.chosen, left_out.coordinates
-        ridge = left_out.ridge
-        log_mu = np.log10(left_out.mu / model.selection_.unit)
-    elif method.influence:
-        ridge = inside(model).refit()
-        coordinates = left_out_coordinates(model) if logits.shape[1] > 1 else None
-    scores = live(path, index[shown], chosen=chosen, log_mu=log_mu, sample=sample, seed=seed)
-    if len(shown) < len(index):
-        scores["of"] = len(index)
+    evidence, scored = Evidence.of(training, logits), _scored(training, logits, sample, seed)
+    scores = live(
+        scored.path,
+        evidence.index[scored.rows],
+        chosen=scored.chosen,
+        log_mu=scored.log_mu,
+        sample=sample,
+        seed=seed,
+    )
+    if len(scored.rows) < len(evidence.index):
+        scores["of"] = len(evidence.index)
+    log.info("finding which columns matter")
+    found = mattering(training, seed)
+    shown = [] if found is None else [found.found.columns[j] for j in found.order[:EFFECTS]]
+    drawn = effects(training, shown, training.model.predict_proba, seed)
+    chosen = examples_of(evidence)
+    doubted = doubts(model, training.y, index=np.arange(len(training.y)), influence=False)
+    doubted = doubted[(doubted["label"] != doubted["suggested"]) & doubted["probability"].notna()]
     sections = [
-        quality_sections.summary(training, index, logits),
-        _try_it(training, scores),
-        quality_sections.curves(training, index, logits),
-        model_sections.chosen(training),
-        model_sections.coordinates(training, index[shown], coordinates, seed),
-        model_sections.importance(training),
-        data_sections.suspects(training, ridge),
+        verdict_sections.verdict(evidence, found, len(doubted)),
+        verdict_sections.comparison(evidence),
+        column_sections.columns(training, found, drawn, evidence.names),
+        row_sections.examples(evidence, chosen, explained(training, chosen, seed)),
+        mistake_sections.probabilities(evidence),
+        mistake_sections.costs(evidence, scores),
+        mistake_sections.numbers(evidence),
+        row_sections.suspects(training, doubted, scored.ridge),
         data_sections.data(training),
+        model_sections.chosen(training),
+        mistake_sections.smoothing(scores),
+        model_sections.coordinates(
+            training, evidence.index[scored.rows], scored.coordinates, seed
+        ),
+        row_sections.retained(training, model)
+        if method_named(training.method).search == "size"
+        else None,
         *data_sections.ending(training),
     ]
     return {
@@ -142,22 +152,43 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
     }
 
 
-def _try_it(training: Training, scores: Block) -> Section:
-    """The live part, and what its sliders do."""
-    classes = [str(c) for c in training.model.estimator_.classes_]
-    two, path = len(classes) == 2, scores["logMu"] is not None
-    intro = (
-        INTRODUCTIONS[two, path]
-        + " All figures are counted on left-out rows, which also chose the settings."
-    )
-    note = None
-    if scores["rows"] != scores["of"]:
-        note = text(
-            f"Counted on a random sample of {scores['rows']:,} of {scores['of']:,} rows, with the "
-            "class shares of all; the figures at the top of the page use every row."
+@dataclass(frozen=True)
+class _Scored:
+    """Logits (q, k, p) of left-out ``rows`` along mu, and what else their decomposition gives."""
+
+    path: np.ndarray
+    rows: np.ndarray
+    chosen: int = 0
+    log_mu: np.ndarray | None = None
+    coordinates: np.ndarray | None = None
+    ridge: Ridge | None = None
+
+
+def _scored(training: Training, logits: np.ndarray, sample: int, seed: int) -> _Scored:
+    model, method = training.model.estimator_, method_named(training.method)
+    rows = np.arange(len(logits))
+    if method.search == "mu":
+        if in_blocks(model):
+            index = np.searchsorted(model.classes_, np.asarray(training.y))
+            rows = stratified(index, sample, seed)
+            features = training.features
+            if features is None:  # the table is in memory, though the fit was not
+                features = training.model.features_.transform(training.X)
+            left_out = streamed_path(model, features, training.y, rows)
+        else:
+            left_out = left_out_path(model)
+        return _Scored(
+            path=left_out.logits,
+            rows=rows,
+            chosen=left_out.chosen,
+            log_mu=np.log10(left_out.mu / model.selection_.unit),
+            coordinates=left_out.coordinates,
+            ridge=left_out.ridge,
         )
-    title = "Try it" if two or path else "Mistakes by class"
-    return section(title, intro, note, {"type": "live", "data": scores, "classes": classes})
+    if not method.influence:
+        return _Scored(logits[:, :, None], rows)
+    coordinates = left_out_coordinates(model) if logits.shape[1] > 1 else None
+    return _Scored(logits[:, :, None], rows, coordinates=coordinates, ridge=inside(model).refit())
 
 
 def embedded(page: Page | Json) -> str:

@@ -12,6 +12,7 @@ from fisherkit.columns import TableError, match
 from fisherkit.inspection import Explanation, explain
 from fisherkit.models import ModelFile
 from fisherkit.tables import TableFile
+from fisherkit.training.fitting import goal_of
 from fisherkit.training.saved import columns
 
 _STYLE = """
@@ -59,18 +60,20 @@ def printed(file: ModelFile, rows: TableFile, line: int | None) -> Iterator[str]
 
 
 def sheet(found: Explanation) -> pd.DataFrame:
-    """A row for each row: answer, margin, contributions, and the change that turns the answer."""
+    """A row for each row: answer, contributions and, of classes, the change that turns it."""
+    if found.seconds is None:
+        return found.to_frame()
     changes = ["" if change is None else str(change) for change in found.changes]
     return found.to_frame().assign(**{"would be": changes})
 
 
-def page(parts: Iterator[Explanation], title: str) -> Iterator[str]:
+def page(file: ModelFile, parts: Iterator[Explanation], title: str) -> Iterator[str]:
     """An HTML page, piece by piece."""
+    what = goal_of(file.model).contributions
     yield (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n<title>{escape(title)}'
         f"</title>\n<style>{_STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n"
-        "<p>A bar is what a column adds to the margin between the two likeliest classes, or takes "
-        "from it.</p>\n"
+        f"<p>A bar is what a column adds to {what}, or takes from it.</p>\n"
     )
     for found in parts:
         for row in range(len(found.base)):

@@ -7,30 +7,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
-from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
+from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
 from fisherkit.columns import (
     Column,
     TableError,
     in_memory,
     match,
-    place,
-    quoted,
     row_parts,
 )
 from fisherkit.core import Array
-from fisherkit.inspection import doubts
 from fisherkit.interfaces import FilePath
-from fisherkit.methods import RecipeError, TableClassifier, part_of
+from fisherkit.methods import RecipeError, TableModel
 from fisherkit.tables import TableFile, open_table
 from fisherkit.terminal import counted
 from fisherkit.training import code
+from fisherkit.training.baselines import SECONDS, SHARE, Baseline, Split, baselines
+from fisherkit.training.classes import CLASSES
+from fisherkit.training.goals import Answers, Goal, HeldOut, Options
 from fisherkit.training.intake import Data, Words, example, read_data
+from fisherkit.training.numbers import NUMBERS
 from fisherkit.training.out_of_core import BUDGET, Prepared, map_data, workspace
 
 HELD_OUT = ("auto", "folds", "split", "none")
@@ -38,51 +39,26 @@ HELD_OUT = ("auto", "folds", "split", "none")
 _FOLDS = 5
 _FOLD_ROWS = 2000  # rows up to which "auto" fits a model for each fold
 _SET_ASIDE = 0.2
-_INFLUENCE_ROWS = 50_000  # up to which every row's influence on all others is found
 
 STAGES = "fisherkit.training"  # the logger of the stages of a training
 
 log = logging.getLogger(STAGES)
 
 
-class Options(TypedDict, total=False):
-    """What may be asked of a method; ``None`` leaves a choice to the size of the table."""
-
-    kernel: str | None
-    penalty: str | None
-    balanced: bool
-    centres: int | None
-    max_memory: str | None
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Rows that took no part in any choice.
-
-    ``how`` says which rows, for example "20 % of the rows, set aside"; ``y`` (n,) are their
-    labels, ``predicted`` (n,) those of the model that has not seen them, ``probabilities``
-    (n, n_classes) its probabilities.
-    """
-
-    how: str
-    y: np.ndarray
-    predicted: np.ndarray
-    probabilities: np.ndarray
-
-
 @dataclass(frozen=True)
 class Training:
     """What one ``fisherkit fit`` did: all that the report and the printed summary need.
 
-    ``model`` is fitted on all training rows ``X`` and their labels ``y``; rows without a label are
-    in neither. ``source`` is the name of the file, ``method`` one of fisher, committee, sparse,
-    forward and bayes, ``code`` Python that reproduces the model, ``notes`` are sentences that a
-    user should read, and ``seconds`` is the time of all of it: reading (by `opened`), held-out fits
-    and the last fit. ``features`` (n, d) is what the classifier has seen of X, in a mapped
-    file, if it was fitted out of core.
+    ``model`` is fitted on all training rows ``X`` and their targets ``y``; rows without a target
+    are in neither. ``source`` is the name of the file, ``method`` one of fisher, committee, sparse,
+    forward, bayes and ridge, ``code`` Python that reproduces the model, ``notes`` are sentences
+    that users should read, and ``seconds`` is the time of all of it: reading (by `opened`), held-
+    out fits and the last fit, without that of ``baselines``, the answers of other methods to the
+    held-out rows, if they were asked for. ``features`` (n, d) is what the model has seen of X, in a
+    mapped file, if it was fitted out of core.
     """
 
-    model: TableClassifier
+    model: TableModel
     X: pd.DataFrame
     y: np.ndarray
     target: str
@@ -94,6 +70,23 @@ class Training:
     seconds: float
     asked_text: tuple[str, ...] = ()
     features: Array = None
+    weights: np.ndarray | None = None
+    baselines: tuple[Baseline, ...] = ()
+
+    @property
+    def goal(self) -> Goal:
+        """Whether it predicts classes or numbers."""
+        return goal_of(self.model)
+
+
+def goal_of(model: BaseEstimator) -> Goal:
+    """What a fitted model predicts."""
+    return NUMBERS if is_regressor(model) else CLASSES
+
+
+def goal_named(task: str) -> Goal:
+    """The goal that a summary names."""
+    return NUMBERS if task == NUMBERS.name else CLASSES
 
 
 @contextmanager
@@ -121,29 +114,33 @@ def opened(
 
 def train(
     data: Data,
-    method: str = "fisher",
+    method: str | None = None,
     *,
     test: FilePath | None = None,
     held_out: str = "auto",
     seed: int = 0,
     encoding: str = "utf-8",
+    baseline: bool = False,
     **options: Unpack[Options],
 ) -> Training:
-    """Fit a classifier to all rows, and estimate its error on rows that it has not seen.
+    """Fit a model to all rows, and estimate its error on rows that it has not seen.
 
     Parameters
     ----------
     data : Data
-        Of `read_data` or `example`.
-    method : {"fisher", "committee", "sparse", "forward", "bayes"}
+        What `read_data` or `example` returns.
+    method : {"fisher", "committee", "sparse", "forward", "bayes", "ridge"}, default=None
+        ``None`` is "fisher" for classes and "ridge" for numbers, which has no other method.
     test : str or path, default=None
-        A file of other rows with labels.
+        A file of other rows with their targets.
     held_out : {"auto", "folds", "split", "none"}
         What to do without one: "auto" is "folds" (5 of them) up to 2,000 rows, "split" beyond.
     seed : int
-        Of folds, parts and centres.
+        The seed of every random choice: folds, rows set aside, centres.
     encoding : str
-        Of the test file.
+        The encoding of the test file.
+    baseline : bool, default=False
+        Whether to have other methods answer for the same held-out rows, for the report.
     **options
         ``kernel`` and ``penalty``, names as the estimator takes them; ``balanced`` (bool), classes
         as if equally frequent; ``centres`` (int), their number, or that of candidates or inducing
@@ -152,14 +149,14 @@ def train(
     Returns
     -------
     Training
-        ``model``, a `TableClassifier` fitted to all rows; ``held_out`` with ``y`` and
-        ``predicted`` (n,) and ``probabilities`` (n, n_classes) of rows by models that have not seen
-        them, or ``None``; ``code``, a program that fits the same model; ``notes``, sentences to
-        read; ``seconds``.
+        ``model``, a `TableClassifier` or `TableRegressor` fitted to all rows; ``held_out`` with
+        ``y`` and ``predicted`` (n,) and, of classes, ``probabilities`` (n, n_classes) of rows by
+        models that have not seen them, or ``None``; ``code``, a program that fits the same model;
+        ``notes``, sentences that users should read; ``seconds``.
 
     Notes
     -----
-    *Cost.* That of the estimator; beyond 1,000 rows on some hundred centres, O(n m^2). "folds" fit
+    *Cost.* The cost of the estimator; on m centres, O(n m^2). "folds" fit
     five more models and "split" one.
 
     Examples
@@ -173,20 +170,34 @@ def train(
     if held_out not in HELD_OUT:
         raise RecipeError(f"held_out={held_out!r} is none of {', '.join(HELD_OUT)}.")
     if data.workspace is not None:
+        if data.weights is not None or data.groups is not None:
+            raise RecipeError(
+                "--out-of-core takes neither --weights nor --groups. Leave it out; --max-memory "
+                "bounds the memory of the fit to a table that is read whole."
+            )
         options["max_memory"] = options.get("max_memory") or BUDGET
-    asked = asked_for(method, seed, **options)
-    others, checked = None, None
+    method = data.goal.method(method).name
+    asked = data.goal.asked(method, seed, **options)
+    others, checked, splits = None, None, list[Split]()
     if test is not None:
         others = _TestFile.checked(data, test, encoding)
+        splits = [Split.elsewhere(data.X, data.y, others.tables)]
     elif held_out != "none":
         folds = held_out == "folds" or (held_out == "auto" and len(data.y) <= _FOLD_ROWS)
         log.info("estimating the error on rows that the model has not seen")
-        checked = (_cross_validate if folds else _set_aside)(data, asked, seed)
+        checked, splits = (_cross_validate if folds else _set_aside)(data, asked, seed)
     log.info("fitting the model to all %d rows", len(data.y))
     model, features = _fit(asked, data)
     if others is not None:
         log.info("predicting the rows of %s", test)
         checked = others.predicted_by(model)
+    seconds = round(data.seconds + perf_counter() - start, 3)
+    compared: tuple[Baseline, ...] = ()
+    if baseline and checked is not None:
+        log.info("comparing with other methods on the same rows")
+        known = None if data.goal is NUMBERS else np.unique(data.y)
+        budget = max(SECONDS, SHARE * seconds)
+        compared = baselines(splits, len(checked.y), known, budget)
     return Training(
         model=model,
         X=data.X,
@@ -197,57 +208,37 @@ def train(
         held_out=checked,
         code=_code(data, model),
         notes=data.notes,
-        seconds=round(data.seconds + perf_counter() - start, 3),
+        seconds=seconds,
         asked_text=data.asked_text,
         features=features,
+        weights=data.weights,
+        baselines=compared,
     )
 
 
-def asked_for(
-    method: str,
-    seed: int,
-    *,
-    kernel: str | None = None,
-    penalty: str | None = None,
-    balanced: bool = False,
-    centres: int | None = None,
-    max_memory: str | None = None,
-) -> TableClassifier:
-    """The classifier that the words of the command ask for."""
-    return TableClassifier(
-        method,
-        kernel=kernel,
-        class_weight="balanced" if balanced else None,
-        centres=centres,
-        keep=True,  # reading has left out what says nothing
-        parameters=None if penalty is None else {"penalty": penalty},
-        max_memory=max_memory,
-        random_state=seed,
-    )
-
-
-def _code(data: Data, model: TableClassifier) -> str:
+def _code(data: Data, model: TableModel) -> str:
     if data.workspace is not None:
         assert data.asked is not None
-        return code.out_of_core_program(data.asked, data.left_out, model.explicit_)
-    return code.program(data.reading, model.explicit_)
+        return code.out_of_core_program(data.asked, data.left_out, model)
+    return code.program(data.reading, model, data.asked)
 
 
 def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
-    """Every row with what the model fitted without it says of its label; see `fisherkit.audit`.
+    """Every row with what the model fitted without it says of its target, most doubtful first.
 
     Parameters
     ----------
     data : Data
-        Of `read_data` or `example`.
+        What `read_data` or `example` returns.
     seed : int, default=0
-        Of centres.
+        The seed with which centres are drawn.
 
     Returns
     -------
     DataFrame
-        As of `fisherkit.audit`; influence, which compares all pairs of rows (n^2 r flops), is there
-        up to 50,000 rows.
+        The columns of `fisherkit.audit`: of classes "label", "suggested" and "probability", of
+        numbers "target", "predicted", "residual" and "ratio", then "leverage" and, up to 50,000
+        rows, "influence", which compares all pairs of rows (n^2 r flops).
 
     Examples
     --------
@@ -255,73 +246,79 @@ def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     >>> doubtful(example()).shape[0]
     569
     """
+    goal = data.goal
     log.info("fitting, and leaving out each of %d rows", len(data.y))
-    model = asked_for("fisher", seed).fit(data.X, data.y)
-    influence = len(data.y) <= _INFLUENCE_ROWS
-    if influence:
-        log.info("finding the influence of every row on all others")
-    return doubts(model.estimator_, data.y, index=data.X.index, leverage=True, influence=influence)
+    model = goal.asked(goal.default, seed).fit(data.X, data.y)
+    log.info("finding the rows whose targets are doubtful")
+    return goal.doubts(model, data.y, data.X.index)
 
 
-def _fit(
-    asked: TableClassifier, data: Data, rows: np.ndarray | None = None
-) -> tuple[TableClassifier, Array]:
+def _fit(asked: TableModel, data: Data, rows: np.ndarray | None = None) -> tuple[TableModel, Array]:
     """A copy fitted to some rows (``None``: all), and the features that it has seen if mapped."""
     y = data.y if rows is None else data.y[rows]
     if data.workspace is None:
-        return clone(asked).fit(data.X if rows is None else data.X.iloc[rows], y), None
+        every = np.arange(len(data.y)) if rows is None else rows
+        weights, groups = (
+            None if values is None else values[every] for values in (data.weights, data.groups)
+        )
+        X = data.X if rows is None else data.X.iloc[rows]
+        return clone(asked).fit(X, y, sample_weight=weights, groups=groups), None
     prepared = Prepared.of(asked, data, rows)
     return prepared.fit(clone(asked), y), prepared.features
 
 
-def _predicted(
-    model: TableClassifier, data: Data, rows: np.ndarray, classes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and probabilities of some rows, whose classes the model may not all know."""
-    predicted = np.empty_like(data.y[rows])
-    p = np.zeros((len(rows), len(classes)))
-    seen = np.searchsorted(classes, model.classes_)
-    for part in row_parts(rows, model.estimator_.n_features_in_):
-        features = model.features_.transform(in_memory(data.X.iloc[rows[part]]))
-        predicted[part] = model.estimator_.predict(features)
-        p[part, seen] = model.estimator_.predict_proba(features)
-    return predicted, p
+def _answers(model: TableModel, data: Data, rows: np.ndarray) -> Answers:
+    """What a model says of some rows, whose targets it may not all know."""
+    known = np.unique(data.y)
+    parts = [
+        data.goal.answers(model, model.transformed(in_memory(data.X.iloc[rows[part]])), known)
+        for part in row_parts(rows, len(model.features_.sources))
+    ]
+    return Answers.joined(parts)
 
 
-def _cross_validate(data: Data, asked: TableClassifier, seed: int) -> HeldOut:
-    classes, counts = np.unique(data.y, return_counts=True)
-    n_folds = min(_FOLDS, len(data.y))
-    folds: BaseCrossValidator = KFold(n_folds, shuffle=True, random_state=seed)
-    if counts.min() >= n_folds:
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    predicted = np.empty_like(data.y)
-    p = np.zeros((len(data.y), len(classes)))
-    for number, (rows, others) in enumerate(folds.split(data.X, data.y), 1):
-        if len(np.unique(data.y[rows])) < 2:
-            raise TableError(
-                f"{data.source}: with {counted(int(counts.min()), 'row')} of "
-                f"{str(classes[counts.argmin()])!r} there are folds of one class alone. Use "
-                "--held-out none, or more rows."
-            )
+def _cross_validate(data: Data, asked: TableModel, seed: int) -> tuple[HeldOut, list[Split]]:
+    n_folds = min(_FOLDS, len(data.y) if data.groups is None else len(np.unique(data.groups)))
+    folds = data.goal.folds(data.y, n_folds, seed)
+    if data.groups is not None:
+        folds = GroupKFold(n_folds, shuffle=True, random_state=seed)
+    parts, places, splits = [], [], []
+    for number, (rows, others) in enumerate(folds.split(data.X, data.y, data.groups), 1):
+        data.goal.check_fold(data.y, rows, data.source)
         log.info("fold %d of %d", number, n_folds)
         model, _ = _fit(asked, data, rows)
-        predicted[others], p[others] = _predicted(model, data, others, classes)
-    how = f"{n_folds}-fold nested cross-validation"
-    return HeldOut(how=how, y=data.y, predicted=predicted, probabilities=p)
+        parts.append(_answers(model, data, others))
+        places.append(others)
+        splits.append(Split.of(data.X, data.y, rows, others))
+    found = Answers.joined(parts).at(np.argsort(np.concatenate(places)))
+    how = f"{n_folds}-fold nested cross-validation{_together(data)}"
+    return HeldOut(how, data.y, found.predicted, found.probabilities, data.weights), splits
 
 
-def _set_aside(data: Data, asked: TableClassifier, seed: int) -> HeldOut:
-    others = part_of(data.y, round(_SET_ASIDE * len(data.y)), seed)
+def _set_aside(data: Data, asked: TableModel, seed: int) -> tuple[HeldOut, list[Split]]:
+    if data.groups is None:
+        others = data.goal.part(data.y, round(_SET_ASIDE * len(data.y)), seed)
+    else:
+        split = GroupShuffleSplit(1, test_size=_SET_ASIDE, random_state=seed)
+        others = np.sort(next(split.split(data.X, data.y, data.groups))[1])
     rows = np.setdiff1d(np.arange(len(data.y)), others)
+    data.goal.check_fold(data.y, rows, data.source)
     model, _ = _fit(asked, data, rows)
-    predicted, p = _predicted(model, data, others, np.unique(data.y))
-    how = f"{_SET_ASIDE:.0%} of the rows, set aside".replace("%", " %")
-    return HeldOut(how=how, y=data.y[others], predicted=predicted, probabilities=p)
+    found = _answers(model, data, others)
+    what = "rows" if data.groups is None else "groups"
+    how = f"{_SET_ASIDE:.0%} of the {what}, set aside".replace("%", " %")
+    weights = None if data.weights is None else data.weights[others]
+    checked = HeldOut(how, data.y[others], found.predicted, found.probabilities, weights)
+    return checked, [Split.aside(data.X, data.y, rows, others)]
+
+
+def _together(data: Data) -> str:
+    return "" if data.groups is None else ", groups kept together"
 
 
 @dataclass(frozen=True)
 class _TestFile:
-    """Another file with labels, of which every row has been looked at once."""
+    """Another file with targets, of which every row has been looked at once."""
 
     data: Data
     file: TableFile
@@ -342,32 +339,23 @@ class _TestFile:
         return replace(unread, rows=rows)
 
     def parts(self) -> Iterator[tuple[pd.DataFrame, np.ndarray]]:
-        """Features and labels of the rows that have one."""
-        target, known = self.data.target, set(np.unique(self.data.y).tolist())
+        """Features and targets of the rows that have one."""
+        target, known = self.data.target, np.unique(self.data.y)
         for table in self.file.parts(self.file.part_rows):
             table = table[table[target].notna()]
-            labels = table[target]
-            for position, label in enumerate(labels.tolist()):
-                if label not in known:
-                    raise TableError(
-                        f"{self.file.path}, {place(table, position)}, column {target!r}: {label!r} "
-                        f"is none of the labels seen in training, {quoted(sorted(known))}."
-                    )
-            y = labels.to_numpy(dtype=self.data.y.dtype)
+            y = self.data.goal.given(table[target], known, self.file.path)
             yield match(table, self.columns, self.file.path), y
 
-    def predicted_by(self, model: TableClassifier) -> HeldOut:
-        y, predicted, p = [], [], []
-        for X, labels in self.parts():
-            if len(labels):
-                features = model.features_.transform(X)
-                y.append(labels)
-                predicted.append(model.estimator_.predict(features))
-                p.append(model.estimator_.predict_proba(features))
+    def tables(self) -> Iterator[pd.DataFrame]:
+        """Features of the rows that have a target."""
+        return (X for X, targets in self.parts() if len(targets))
+
+    def predicted_by(self, model: TableModel) -> HeldOut:
+        known, y, parts = np.unique(self.data.y), [], []
+        for X, targets in self.parts():
+            if len(targets):
+                y.append(targets)
+                parts.append(self.data.goal.answers(model, model.transformed(X), known))
+        found = Answers.joined(parts)
         how = f"{counted(self.rows, 'row')} of {self.file.path}"
-        return HeldOut(
-            how=how,
-            y=np.concatenate(y),
-            predicted=np.concatenate(predicted),
-            probabilities=np.concatenate(p),
-        )
+        return HeldOut(how, np.concatenate(y), found.predicted, found.probabilities)

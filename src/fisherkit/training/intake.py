@@ -11,28 +11,29 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 from fisherkit.columns import (
-    EXACT,
     ColumnOptions,
     TableError,
     identifier,
     is_number,
     number_mask,
+    place,
     quoted,
     refuse_unusable,
     unused,
 )
 from fisherkit.interfaces import FilePath
+from fisherkit.methods import RecipeError, are_classes, has_fractions
 from fisherkit.tables import TableFile, open_table
 from fisherkit.terminal import counted
 from fisherkit.training import code
+from fisherkit.training.classes import CLASSES
+from fisherkit.training.goals import Goal
 from fisherkit.training.label_words import LabelWords
+from fisherkit.training.numbers import NUMBERS
 
 EXAMPLE = "breast cancer (embedded example)"
 EXAMPLE_TARGET = "diagnosis"
 
-_MOST_CLASSES = 100
-_MANY_NUMBERS = 20  # of a target, from which a note asks whether they are classes
-_IMBALANCED = 0.1
 _NOTES = 3  # columns left out for one reason that have a note each
 
 
@@ -40,9 +41,10 @@ _NOTES = 3  # columns left out for one reason that have a note each
 class Data:
     """Rows to train on, and how they were read.
 
-    ``left_out`` are columns that are not used, ``asked`` is what the user said, if there is a
-    file, ``seconds`` what reading took, where that was measured. X is in memory, or in files of the
-    folder ``workspace``, which holds what else a fit needs (see `fisherkit.out_of_core`).
+    ``goal`` says whether the target y holds classes or numbers, ``left_out`` are columns that
+    are not used, ``asked`` is what the user said, if there is a file, ``seconds`` what reading
+    took, where that was measured. X is in memory, or in files of the folder ``workspace``,
+    which holds what else a fit needs (see `fisherkit.out_of_core`).
     """
 
     X: pd.DataFrame
@@ -52,9 +54,12 @@ class Data:
     reading: str
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
+    goal: Goal = CLASSES
     asked: ColumnOptions | None = None
     workspace: Path | None = None
     seconds: float = 0.0
+    weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @property
     def asked_text(self) -> tuple[str, ...]:
@@ -79,6 +84,9 @@ class Words(TypedDict, total=False):
     keep: tuple[str, ...]
     text: tuple[str, ...]
     encoding: str
+    task: str
+    weights: str | None
+    groups: str | None
 
 
 def example() -> Data:
@@ -87,7 +95,7 @@ def example() -> Data:
     Returns
     -------
     Data
-        As of `read_data`.
+        With the attributes that `read_data` describes.
 
     Examples
     --------
@@ -109,24 +117,28 @@ def example() -> Data:
 
 
 def read_data(path: FilePath, target: str | None, **words: Unpack[Words]) -> Data:
-    """Features and labels of a file, in memory.
+    """Features and targets of a file, in memory.
 
     Parameters
     ----------
     path : str or path
     target : str
-        Column of the labels.
+        Column to predict.
     **words
         ``drop``, columns to leave out; ``keep``, columns to use although they look like row
         numbers; ``text``, columns that are text although they look like numbers (tuples of names);
-        ``encoding`` of the file.
+        ``encoding`` of the file; ``task``, "classification", "regression" or "auto", by which the
+        target decides: texts, truth values and whole numbers of at most 20 different values are
+        classes; ``weights``, the column that counts the copies of each row, and ``groups``, the
+        column whose rows of one value stay together in every fold.
 
     Returns
     -------
     Data
-        The features ``X`` (n, d), a DataFrame, and the labels ``y`` (n,) of the rows that have one;
-        ``numbers`` and ``texts``, the names of the columns of each kind; ``notes``, sentences to
-        read.
+        The features ``X`` (n, d), a DataFrame, and the targets ``y`` (n,) of the rows that have
+        one; ``goal``, which says whether these are classes or numbers;
+        ``numbers`` and ``texts``, the names of the columns of each kind; ``notes``, sentences that
+        users should read.
 
     Raises
     ------
@@ -155,7 +167,7 @@ def open_labelled(asked: ColumnOptions) -> tuple[TableFile, LabelWords]:
     """A file whose labels are read as they are meant, and what is to be said about their words."""
     file = open_table(asked.path, text=asked.text, encoding=asked.encoding)
     target = asked.check(file.names)
-    words = LabelWords.of(file, target)
+    words = LabelWords.of(file, target, asked.task)
     return replace(file, levels=(target,)) if words.text else file, words
 
 
@@ -165,29 +177,37 @@ def data_of(
     words: LabelWords,
     unlabelled: int,
     *,
-    unread: tuple[str, ...] = (),
+    skipped: tuple[str, ...] = (),
     workspace: Path | None = None,
 ) -> Data:
-    """Features and labels of a table whose rows all have a label; ``unlabelled`` others had not.
+    """Features and targets of a table whose rows all have one; ``unlabelled`` others had none.
 
-    ``unread`` are identifiers, which the table lacks already.
+    ``skipped`` are identifiers, which the table lacks already.
     """
     path, target = asked.path, str(asked.target)
+    values = table[target]
+    if len(values) == 0:
+        missing = f" ({words.unread})" if words.unread else ""
+        raise TableError(f"{path}: no row has a value in column {target!r}{missing}.")
+    goal, decision = _decided(asked, values, words)
+    y = goal.target(values, path, words)
     notes = []
     if unlabelled:
         left = f"{counted(unlabelled, 'row')} without a value in {target!r} left out"
-        notes.append(f"{left}: {words.unread}." if words.unread else f"{left}.")
-    y, conversion = _labels(table[target], path, words)
-    features = table.drop(columns=[target, *(name for name in asked.drop if name in table)])
+        unread = words.unread if goal is CLASSES else words.missing
+        notes.append(f"{left}: {unread}." if unread else f"{left}.")
+    features = table.drop(columns=[target, *(name for name in asked.no_features if name in table)])
     refuse_unusable(features, asked)
     why = unused(features, asked)
-    remarks = _remarks(why | {name: identifier() for name in unread})
+    remarks = _remarks(why | {name: identifier() for name in skipped})
     X = features.drop(columns=list(why))
     if X.shape[1] == 0:
         raise TableError(f"{path} has no column to predict {target!r} from.")
-    left_out = (*asked.drop, *why, *unread)
-    reading = code.read_file(asked, left_out, conversion, as_written=words.text)
-    notes += [*words.notes, *remarks, *_many_numbers(y, target), *_imbalance(y)]
+    left_out = (*asked.no_features, *why, *skipped)
+    conversion = goal.conversion(values)
+    reading = code.read_file(asked, left_out, goal.name, conversion, as_written=words.text)
+    notes += [*decision, *(words.notes if goal is CLASSES else ()), *remarks]
+    notes += goal.remarks(y, target)
     return Data(
         X=X,
         y=y,
@@ -196,50 +216,51 @@ def data_of(
         reading=reading,
         left_out=left_out,
         notes=tuple(notes),
+        goal=goal,
         asked=asked,
         workspace=workspace,
+        weights=_weights(table, asked),
+        groups=_groups(table, asked),
     )
 
 
-def _labels(values: pd.Series, path: FilePath, words: LabelWords) -> tuple[np.ndarray, str]:
-    """Labels as a plain array, and the Python that makes them of the column."""
-    missing = f" ({words.unread})" if words.unread else ""
-    if len(values) == 0:
-        raise TableError(f"{path}: no row has a value in column {values.name!r}{missing}.")
+def _weights(table: pd.DataFrame, asked: ColumnOptions) -> np.ndarray | None:
+    """The weight of each row (n,), a positive number."""
+    if asked.weights is None:
+        return None
+    values = table[asked.weights]
     if not is_number(values):
-        y, conversion = values.to_numpy(dtype=str), ".to_numpy(dtype=str)"
-    elif pd.api.types.is_float_dtype(values.dtype) and values.abs().max() > EXACT:
         raise TableError(
-            f"{path}: column {values.name!r} has labels of up to {values.abs().max():g}, where "
-            f"double precision cannot tell all whole numbers apart; --text {values.name!r} takes "
-            "them as they are written."
+            f"{asked.path}: column {asked.weights!r} (--weights) holds texts such as "
+            f"{str(values.iloc[0])!r}; a weight is a number."
         )
-    elif pd.api.types.is_float_dtype(values.dtype) and (values % 1 == 0).all():
-        y, conversion = values.to_numpy(dtype=np.int64), '.to_numpy(dtype="int64")'
-    else:
-        y, conversion = values.to_numpy(), ".to_numpy()"
-    classes = np.unique(y)
-    if len(classes) < 2:
+    weights = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = np.flatnonzero(~(weights > 0))
+    if len(wrong):
         raise TableError(
-            f"{path}: column {values.name!r} has one value only, {str(classes[0])!r}; a classifier "
-            f"needs two{missing}."
+            f"{asked.path}, {place(table, wrong[0])}, column {asked.weights!r}: the weight "
+            f"{weights[wrong[0]]:g} is not a positive number. Remove rows that should not count."
         )
-    if len(y) < 2 * len(classes) and y.dtype.kind == "U":
+    return weights
+
+
+def _groups(table: pd.DataFrame, asked: ColumnOptions) -> np.ndarray | None:
+    """The group of each row (n,)."""
+    if asked.groups is None:
+        return None
+    values = table[asked.groups]
+    missing = np.flatnonzero(values.isna())
+    if len(missing):
         raise TableError(
-            f"{path}: column {values.name!r} has {len(classes)} different values in {len(y)} "
-            "rows: too few rows to tell them apart."
+            f"{asked.path}, {place(table, missing[0])}, column {asked.groups!r}: the group is "
+            "missing. Give every row a group, a row that belongs to none one of its own."
         )
-    many = len(classes) > min(_MOST_CLASSES, max(2, len(y) / 2))
-    if y.dtype.kind == "f" or many:
-        what = f"has {len(classes)} different values in {len(y)} rows"
-        what += ", with fractions" if y.dtype.kind == "f" else ""
-        advice = "To predict a number, use KernelRidgeCV in Python; to classify, "
-        if many:
-            advice += "put the values into groups first."
-        else:
-            advice += f"say that {quoted(classes.tolist(), 3)} are names: --text {values.name!r}."
-        raise TableError(f"{path}: column {values.name!r} {what}, which are not classes. {advice}")
-    return y, conversion
+    if values.nunique() < 2:
+        raise TableError(
+            f"{asked.path}: column {asked.groups!r} (--groups) has one value only; rows are "
+            "compared between at least two groups."
+        )
+    return values.to_numpy()
 
 
 def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
@@ -256,25 +277,25 @@ def _remarks(why: dict[str, tuple[str, str]]) -> list[str]:
     return sentences
 
 
-def _many_numbers(y: np.ndarray, target: str) -> list[str]:
-    count = len(np.unique(y))
-    if y.dtype.kind == "U" or count <= _MANY_NUMBERS:
-        return []
-    return [
-        f"{target!r} has {count} different numbers, each taken as a class of its own. To predict a "
-        "number, use KernelRidgeCV in Python."
-    ]
-
-
-def _imbalance(y: np.ndarray) -> list[str]:
-    classes, counts = np.unique(y, return_counts=True)
-    rarest = counts.argmin()
-    share = counts[rarest] / len(y)
-    if share >= min(_IMBALANCED, 0.5 / len(classes)):
-        return []
-    return [
-        f"the classes are unequal: {classes[rarest]} has {counts[rarest]} of {len(y)} rows "
-        f"({share:.1%}). Always answering {classes[counts.argmax()]} errs on "
-        f"{1 - counts.max() / len(y):.1%} of the rows only; look at the confusion matrix, and at "
-        "--balanced."
+def _decided(asked: ColumnOptions, values: pd.Series, words: LabelWords) -> tuple[Goal, list[str]]:
+    """Whether a target is one of classes or of numbers, and a note if the table has decided it."""
+    if asked.task == CLASSES.name:
+        return CLASSES, []
+    if asked.task == NUMBERS.name:
+        if asked.target in asked.text:
+            raise RecipeError(
+                f"--task {NUMBERS.name} predicts numbers, and --text {asked.target!r} makes texts "
+                "of them. Leave one of the two out."
+            )
+        return NUMBERS, []
+    y = values.to_numpy() if is_number(values) else np.empty(0, dtype=str)
+    goal = CLASSES if are_classes(y) else NUMBERS
+    if y.dtype.kind == "U":
+        return goal, []
+    kind = "numbers, some of them with fractions" if has_fractions(y) else "whole numbers"
+    what = "each is a class" if goal is CLASSES else "they are predicted as numbers (a regression)"
+    meant = "To predict a number instead" if goal is CLASSES else "If they are names of classes"
+    return goal, [
+        f"{asked.target!r} has {len(np.unique(y))} different {kind}, so {what}. {meant}, use "
+        f"--task {goal.other}."
     ]

@@ -31,16 +31,22 @@ _LEADING_ZEROS = r"[-+]?0\d+"
 class LabelWords:
     """Whether labels have to be read as text, and what is to be said about their words.
 
-    ``unread`` says which words were taken for missing values, in a sentence, if any were.
+    ``missing`` says which words were taken for missing values, in a sentence, if any were, and
+    ``unread`` also what to do if they are names of classes.
     """
 
     text: bool = False
     unread: str = ""
     notes: tuple[str, ...] = ()
+    missing: str = ""
 
     @classmethod
-    def of(cls, file: TableFile, target: str) -> LabelWords:
-        """From all rows of a file; words of a target declared as text are what they are."""
+    def of(cls, file: TableFile, target: str, task: str = "auto") -> LabelWords:
+        """From all rows of a file; words of a target declared as text are what they are.
+
+        ``task`` is what the user says of the target: in a regression words are numbers, in a
+        classification numbers with fractions are names.
+        """
         if target in file.text:
             return cls()
         counts = file.words(target)
@@ -50,15 +56,18 @@ class LabelWords:
         words = pd.Series(list(distinct), dtype=object)
         numbers = pd.to_numeric(words.str.replace(",", "", regex=False), errors="coerce")
         text, notes = False, tuple[str, ...]()
+        if task == "regression":
+            return cls(missing=_missing(target, missing))
         if len(words) and numbers.notna().all():
             zeros, large = words.str.fullmatch(_LEADING_ZEROS), _large(words)
             large |= numbers.abs() > EXACT  # 1e20
-            text = bool((zeros | large).any())
+            fractions = task == "classification" and (numbers % 1 != 0).any()
+            text = bool((zeros | large).any() or fractions)
             twice = numbers[numbers.duplicated()]
             if len(twice):
                 alike = sorted(words[numbers == twice.iloc[0]])
                 notes = (_one_number(target, alike, text=text),)
-        return cls(text, _unread(target, missing), notes)
+        return cls(text, _unread(target, missing), notes, _missing(target, missing))
 
 
 def _large(words: pd.Series) -> pd.Series:
@@ -79,14 +88,22 @@ def _one_number(target: str, alike: list[str], *, text: bool) -> str:
     )
 
 
-def _unread(target: str, missing: pd.Series) -> str:
+def _missing(target: str, missing: pd.Series) -> str:
+    """Which words count as missing."""
     if not len(missing):
         return ""
     named = ", ".join(
         f"{word!r} in {counted(int(count), 'row')}" for word, count in missing.head(3).items()
     )
+    return f"{named} of {target!r} {'count' if len(missing) > 1 else 'counts'} as missing"
+
+
+def _unread(target: str, missing: pd.Series) -> str:
+    """The same with advice, if they are names of classes."""
+    if not len(missing):
+        return ""
     several = len(missing) > 1
     return (
-        f"{named} of {target!r} {'count' if several else 'counts'} as missing; if "
+        f"{_missing(target, missing)}; if "
         f"{'they are names' if several else 'it is the name'} of a class, use --text {target!r}"
     )

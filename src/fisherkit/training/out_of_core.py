@@ -20,11 +20,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Unpack
+from typing import BinaryIO, TypeVar, Unpack, overload
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from fisherkit.columns import (
     Column,
@@ -38,10 +38,12 @@ from fisherkit.columns import (
 )
 from fisherkit.core import Meter
 from fisherkit.interfaces import FilePath
-from fisherkit.methods import TableClassifier
+from fisherkit.methods import TableModel
 from fisherkit.tables import TableFile
 from fisherkit.training.intake import Data, Words, data_of, open_labelled
 from fisherkit.training.label_words import LabelWords
+
+Model = TypeVar("Model", bound=TableModel)
 
 BUDGET = "128MB"  # of the fit itself, unless asked otherwise
 
@@ -59,29 +61,31 @@ def workspace() -> Iterator[Path]:
 def fit_table(
     path: FilePath,
     target: str,
-    classifier: TableClassifier,
+    model: Model,
     *,
     encoding: str = "utf-8",
-) -> TableClassifier:
-    """A copy of a classifier, fitted to a file that memory need not hold.
+) -> Model:
+    """A copy of a classifier or regressor, fitted to a file that memory need not hold.
 
-    As ``fisherkit fit --out-of-core`` does.
+    This is what ``fisherkit fit --out-of-core`` does.
 
     Parameters
     ----------
     path : str or path
-        CSV, TSV, Parquet or Arrow (Feather).
+        A CSV, TSV, Parquet or Arrow (Feather) file.
     target : str
-        Column of the labels; rows without one are left out.
-    classifier : TableClassifier
-        Not fitted; of a method that reads its rows in blocks, fisher or committee. Its
-        ``max_memory`` bounds the fit, its ``drop``, ``keep`` and ``text`` are about the columns.
+        Column to predict; rows without a value in it are left out.
+    model : TableClassifier or TableRegressor
+        The model to copy, not fitted; a classifier has a method that reads its rows in blocks,
+        fisher or committee. Its ``max_memory`` bounds the fit, its ``drop``, ``keep`` and ``text``
+        are about the columns.
     encoding : str, default="utf-8"
-        Of a text file.
+        The encoding of a text file.
 
     Returns
     -------
-    TableClassifier
+    TableClassifier or TableRegressor
+        The fitted copy.
 
     Notes
     -----
@@ -103,47 +107,75 @@ def fit_table(
     ['False', 'True']
     """
     with workspace() as folder:
-        said = classifier.get_params(deep=False)
+        said = model.get_params(deep=False)
+        task = "regression" if is_regressor(model) else "classification"
         keep = () if said["keep"] is True else tuple(said["keep"])
         asked = ColumnOptions(
-            path, target, tuple(said["drop"]), keep, tuple(said["text"]), encoding, command=False
+            *(path, target, tuple(said["drop"]), keep, tuple(said["text"]), encoding),
+            command=False,
+            task=task,
         )
         file, words = open_labelled(asked)
         if said["keep"] is True:
             asked = replace(asked, keep=tuple(file.names))
         data = _map(folder, file, asked, words)
-        return Prepared.of(classifier, data).fit(clone(classifier), data.y)
+        return Prepared.of(model, data).fit(clone(model), data.y)
 
 
 @dataclass(frozen=True)
 class MappedRows:
-    """Rows (n, d) of doubles in a file, of which only those in use are mapped.
+    """Rows of doubles in a file, of which only those in use are mapped.
+
+    The file holds a matrix of the shape ``whole``, of which the columns ``seen`` are in use, or all
+    (``None``).
 
     One map of all rows would keep every page that was ever read, as long as memory lasts.
     """
 
     path: Path
-    shape: tuple[int, int]
+    whole: tuple[int, int]
+    seen: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, and columns in use."""
+        return self.whole[0], self.whole[1] if self.seen is None else len(self.seen)
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return self.whole[0]
 
-    def __getitem__(self, rows: slice | np.ndarray) -> Window:
-        """Rows in a row, as they lie in the file, or a copy of the rows at these places."""
+    @overload
+    def __getitem__(self, rows: slice | np.ndarray) -> Window: ...
+
+    @overload
+    def __getitem__(self, rows: tuple[slice, np.ndarray]) -> MappedRows: ...
+
+    def __getitem__(
+        self, rows: slice | np.ndarray | tuple[slice, np.ndarray]
+    ) -> Window | MappedRows:
+        """Rows in a row, as they lie in the file, or a copy of the rows at these places.
+
+        All rows with some of the columns are no copy, but a view of the file.
+        """
+        if isinstance(rows, tuple):
+            return replace(self, seen=rows[1])
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(self.shape[0])
-            return Window(self._map(start, stop - start))
+            return Window(self._used(self._map(start, stop - start)))
         copy = np.empty((len(rows), self.shape[1]))
         for part in row_parts(rows, _SPREAD):  # a map of a part at a time: pages are let go
-            copy[part] = self._map(0, self.shape[0])[rows[part]]
+            copy[part] = self._used(self._map(0, self.shape[0])[rows[part]])
         return Window(copy)
 
     def to_numpy(self) -> np.ndarray:
         """All rows, in memory."""
-        return np.fromfile(self.path, dtype=np.float64).reshape(self.shape)
+        return self._used(np.fromfile(self.path, dtype=np.float64).reshape(self.whole))
+
+    def _used(self, values: np.ndarray) -> np.ndarray:
+        return values if self.seen is None else values[:, self.seen]
 
     def _map(self, start: int, rows: int) -> np.ndarray:
-        d = self.shape[1]
+        d = self.whole[1]
         return np.memmap(
             self.path, dtype=np.float64, mode="r", offset=8 * start * d, shape=(rows, d)
         )
@@ -168,7 +200,7 @@ class Prepared:
     features: MappedRows
 
     @classmethod
-    def of(cls, model: TableClassifier, data: Data, rows: np.ndarray | None = None) -> Prepared:
+    def of(cls, model: TableModel, data: Data, rows: np.ndarray | None = None) -> Prepared:
         """Look at some rows of mapped data (``None``: all) and write their features."""
         assert data.workspace is not None
         how = model.features_of(data.X, None, rows)
@@ -188,8 +220,8 @@ class Prepared:
                 n, d = n + part.shape[0], part.shape[1]
         return cls(Column.all_of(X), how, MappedRows(path, (n, d)))
 
-    def fit(self, model: TableClassifier, y: np.ndarray) -> TableClassifier:
-        """The classifier fitted in blocks, or in memory where its ``max_memory`` holds that."""
+    def fit(self, model: Model, y: np.ndarray) -> Model:
+        """The model fitted in blocks, or in memory where its ``max_memory`` holds that."""
         return model.fit_features(self.columns, self.how, self.features, y)
 
 
@@ -217,7 +249,7 @@ def _map(folder: Path, file: TableFile, asked: ColumnOptions, words: LabelWords)
         if name in asked.keep or name == asked.target:
             raise TableError(_too_many(asked.path, name))
     unlabelled = file.n_rows - spool.rows
-    data = data_of(spool.frame(), asked, words, unlabelled, unread=spool.unread, workspace=folder)
+    data = data_of(spool.frame(), asked, words, unlabelled, skipped=spool.unread, workspace=folder)
     spool.release()
     return data
 

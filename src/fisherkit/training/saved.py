@@ -12,11 +12,13 @@ import pandas as pd
 from fisherkit.columns import Column, ColumnOptions, TableError, match, number_mask, row_parts
 from fisherkit.estimators import inside
 from fisherkit.interfaces import FilePath
-from fisherkit.methods import TableClassifier
+from fisherkit.methods import TableModel
 from fisherkit.models import Metadata, ModelFile, ModelFileError, files
 from fisherkit.tables import TableFile, open_table
+from fisherkit.training.baselines import Baseline
 from fisherkit.training.fingerprints import TrainingRows
-from fisherkit.training.fitting import HeldOut, Training
+from fisherkit.training.fitting import Training, goal_of
+from fisherkit.training.goals import HeldOut
 from fisherkit.training.intake import EXAMPLE, example
 from fisherkit.training.out_of_core import Prepared, map_table
 
@@ -27,12 +29,13 @@ NO_TABLE = (
 
 
 def save(training: Training, path: FilePath, summary: Mapping[str, object]) -> None:
-    """Write model, held-out predictions, schema and summary into one file."""
+    """Write model, held-out answers (those of other methods, too), schema and summary."""
     metadata = {
         "target": training.target,
         "source": training.source,
         "method": training.method,
-        "classes": [_plain(label) for label in training.model.classes_],
+        "task": training.goal.name,
+        "classes": training.goal.classes(training.model),
         "columns": [vars(column) for column in Column.all_of(training.X)],
         "asked_text": list(training.asked_text),
         "rows_sha256": _fingerprint(training.X, training.y),
@@ -41,7 +44,8 @@ def save(training: Training, path: FilePath, summary: Mapping[str, object]) -> N
     }
     seen = TrainingRows.of(training.X).entry
     held_out = None if training.held_out is None else vars(training.held_out)
-    extra = {"held_out": held_out, "training_rows": seen}
+    compared = [vars(baseline) for baseline in training.baselines]
+    extra = {"held_out": held_out, "baselines": compared, "training_rows": seen}
     files.save(training.model, path, metadata=metadata, extra=extra)
 
 
@@ -71,20 +75,15 @@ def described(metadata: Metadata) -> list[Column]:
     ]
 
 
-def labels(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
-    """The target column in the type of the classes; floats if some labels were never seen."""
-    classes, values = file.model.classes_, table[file.metadata["target"]]
-    if classes.dtype.kind == "U":
-        return values.to_numpy(dtype=str)
-    numbers = pd.to_numeric(values, errors="coerce")
-    floats = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    return numbers.to_numpy(dtype=classes.dtype) if np.isin(floats, classes).all() else floats
+def targets(file: ModelFile, table: pd.DataFrame) -> np.ndarray:
+    """The target column in the type of the classes, or as numbers; see `Goal.read`."""
+    return goal_of(file.model).read(file.model, table[file.metadata["target"]])
 
 
 def open_rows(file: ModelFile, path: FilePath, encoding: str) -> TableFile:
     """A table to be read as the one that the model was trained on; all of its columns."""
     levels = [column.name for column in columns(file) if column.kind == "text"]
-    if file.model.classes_.dtype.kind == "U":
+    if goal_of(file.model).texts(file.model):
         levels.append(file.metadata["target"])
     asked = file.metadata.get("asked_text", [])
     return open_table(path, text=asked, levels=levels, encoding=encoding)
@@ -126,6 +125,7 @@ def restore(
         seconds=summary["seconds"],
         asked_text=tuple(about.get("asked_text", [])),
         features=features,
+        baselines=tuple(Baseline(**one) for one in file.extra.get("baselines", ())),
     )
 
 
@@ -148,11 +148,11 @@ def _rows_of_training(
     else:
         (table,) = rows.parts(None)
         table = table[table[target].notna()]
-    return match(table, known, path), labels(file, table)
+    return match(table, known, path), targets(file, table)
 
 
-def in_blocks(model: TableClassifier) -> bool:
-    """Whether a classifier has read its rows in blocks and keeps none of them."""
+def in_blocks(model: TableModel) -> bool:
+    """Whether a model has read its rows in blocks and keeps none of them."""
     return inside(model.estimator_).in_blocks
 
 
@@ -171,7 +171,3 @@ def _fingerprint(X: pd.DataFrame, y: np.ndarray) -> str:
             known = X[name].iloc[rows].astype(object)
             digest.update("\0".join(map(str, known.fillna("").tolist())).encode())
     return digest.hexdigest()
-
-
-def _plain(label: object) -> object:
-    return label.item() if isinstance(label, np.generic) else label

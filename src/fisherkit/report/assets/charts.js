@@ -112,7 +112,8 @@ const charts = (() => {
     const strong = block.series.filter((s) => !s.faint);
     const names = strong.map((s) => s.name);
     const marks = block.marks ?? [];
-    return figure({ ...block, names, kind: "line" }, () => ({
+    return figure({ ...block, names, kind: "line" }, (width) => ({
+      ...(block.small ? { height: Math.round(Math.min(230, 0.5 * width)) } : {}),
       x: axis(
         block.x,
         block.square
@@ -158,22 +159,91 @@ const charts = (() => {
     return { domain: [lowest - 0.05 * (block.y.top - lowest), block.y.top] };
   }
 
+  /** Names on a vertical axis: each row has a number, so that equal names stay apart. */
+  const named = (labels, most) => ({
+    label: null,
+    domain: labels.map((_, i) => `${i}`),
+    tickFormat: (i) => brief(labels[i], most),
+    tickSize: 0,
+  });
+  /** Room for names of at most so many characters, on a narrow screen less. */
+  const room = (labels, width) => {
+    const most = width < 420 ? 20 : 30;
+    const longest = Math.min(most, d3.max(labels, (label) => label.length));
+    return { most, marginLeft: 16 + 6.9 * longest };
+  };
+
   function bars(block) {
-    const rows = block.labels.map((label, i) => ({ label: `${i}`, value: block.values[i] }));
-    return figure(block, () => ({
-      height: 50 + 24 * rows.length,
-      marginLeft: 170,
-      x: axis(block.x, { grid: true, ticks: 4 }),
-      y: {
-        label: null,
-        domain: rows.map((r) => r.label),
-        tickFormat: (i) => brief(block.labels[i], 22),
-        tickSize: 0,
-      },
-      marks: [
-        Plot.barX(rows, { x: "value", y: "label", fill: COLOURS[0], insetTop: 3, insetBottom: 3 }),
-      ],
+    const rows = block.labels.map((label, i) => ({
+      label: `${i}`,
+      value: block.values[i],
+      low: block.values[i] - 2 * (block.errors?.[i] ?? 0),
+      high: block.values[i] + 2 * (block.errors?.[i] ?? 0),
     }));
+    return figure(block, (width) => {
+      const { most, marginLeft } = room(block.labels, width);
+      return {
+        height: 50 + 24 * rows.length,
+        marginLeft,
+        x: axis(block.x, { grid: true, ticks: 4 }),
+        y: named(block.labels, most),
+        marks: [
+          Plot.barX(rows, { x: "value", y: "label", fill: COLOURS[0], insetTop: 4, insetBottom: 4 }),
+          block.errors
+            ? Plot.ruleY(rows, { x1: "low", x2: "high", y: "label", stroke: "var(--mark)" })
+            : null,
+          Plot.ruleX([0]),
+        ],
+      };
+    });
+  }
+
+  /** A value and its interval for each of some names, the first of them in colour. */
+  function intervals(block) {
+    const rows = block.labels.map((label, i) => ({
+      label: `${i}`,
+      value: block.values[i],
+      low: block.low[i],
+      high: block.high[i],
+    }));
+    const colour = (row) => (row.label === "0" ? COLOURS[0] : "var(--muted)");
+    return figure(block, (width) => {
+      const { most, marginLeft } = room(block.labels, width);
+      return {
+        height: 60 + 36 * rows.length,
+        marginLeft,
+        x: axis(block.x, { grid: true, ticks: width < 420 ? 3 : 5, nice: !block.x.percent }),
+        y: { ...named(block.labels, most), padding: 0.5 },
+        marks: [
+          Plot.ruleY(rows, { x1: "low", x2: "high", y: "label", stroke: colour, strokeWidth: 2.5 }),
+          Plot.dot(rows, { x: "value", y: "label", r: 6, fill: colour }),
+        ],
+      };
+    });
+  }
+
+  /** Dots for each level of a text, one series for each class. */
+  function levels(block) {
+    const names = block.series.map((s) => s.name);
+    const dots = (s) => block.labels.map((_, i) => ({ label: `${i}`, value: s.values[i] }));
+    return figure({ ...block, names, kind: "symbol" }, (width) => {
+      const { most, marginLeft } = room(block.labels, width);
+      return {
+        height: 60 + 22 * block.labels.length,
+        marginLeft,
+        x: axis(block.x, { grid: true, ticks: 4, zero: true, nice: true }),
+        y: named(block.labels, most),
+        marks: block.series.map((s, i) =>
+          Plot.dot(dots(s), {
+            x: "value",
+            y: "label",
+            r: 5,
+            symbol: SYMBOLS[i],
+            fill: COLOURS[i],
+          }),
+        ),
+      };
+    });
   }
 
   function scatter(block) {
@@ -214,6 +284,8 @@ const charts = (() => {
     figure,
     lines,
     bars,
+    intervals,
+    levels,
     scatter,
     reliability,
     reliabilityMarks,

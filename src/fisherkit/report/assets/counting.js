@@ -85,25 +85,6 @@ const counting = (() => {
       return (this.edges[Math.max(0, level - 1)] + this.edges[Math.min(last, level)]) / 2;
     }
 
-    /** Ten bins of stated probability: how often was it true? */
-    reliability(step) {
-      const { counts } = this.histogram(step);
-      const bounds = [-1, ...this.data.binLevels, this.edges.length];
-      const dots = [];
-      for (let b = 0; b + 1 < bounds.length; b++) {
-        let [n, hits, sum] = [0, 0, 0];
-        for (let level = bounds[b] + 1; level <= bounds[b + 1]; level++) {
-          const rows = counts[0][level] + counts[1][level];
-          if (!rows) continue;
-          n += rows;
-          hits += counts[1][level];
-          sum += rows / (1 + Math.exp(-this.value(level)));
-        }
-        if (n) dots.push({ x: sum / n, y: hits / n, n, range: wilson(hits, n) });
-      }
-      return dots;
-    }
-
     /** Bins of log-odds between two bounds; the first and last hold what lies beyond. */
     projections(step, low, high, bins = 36) {
       const { counts } = this.histogram(step);
@@ -135,7 +116,7 @@ const counting = (() => {
     }
   }
 
-  /** More than two classes: the class decided at every mu. */
+  /** More than two classes: the class decided at every mu, and by costs at the chosen one. */
   class Decisions {
     constructor(data, classes) {
       this.n = data.rows;
@@ -144,12 +125,42 @@ const counting = (() => {
       this.decided = unpack(data.decided, classes <= 256 ? Uint8Array : Uint16Array);
       this.steps = this.decided.length / this.n;
       this.classes = classes;
+      this.chosen = data.chosen;
+      this.logits = unpack(data.logits, Float32Array);
     }
 
-    /** Rows by true class and class decided. */
-    confusion(step) {
+    /** Probabilities of the classes of a row, up to a factor. */
+    chances(row) {
+      const own = this.logits.subarray(row * this.classes, (row + 1) * this.classes);
+      const top = Math.max(...own);
+      return Array.from(own, (v) => Math.exp(v - top));
+    }
+
+    /** The answer of lowest expected cost for every row: `costs[true class][answer]`. */
+    cheapest(costs) {
+      const k = this.classes;
+      const answers = new Uint16Array(this.n);
+      for (let row = 0; row < this.n; row++) {
+        const p = this.chances(row);
+        let best = Infinity;
+        for (let answer = 0; answer < k; answer++) {
+          let cost = 0;
+          for (let truth = 0; truth < k; truth++) cost += p[truth] * costs[truth][answer];
+          if (cost < best) [best, answers[row]] = [cost, answer];
+        }
+      }
+      return answers;
+    }
+
+    /** The answers of the model. */
+    answers() {
+      return this.decided.subarray(this.chosen * this.n, (this.chosen + 1) * this.n);
+    }
+
+    /** Rows by true class and answer. */
+    confusion(answers) {
       const table = Array.from({ length: this.classes }, () => new Array(this.classes).fill(0));
-      for (let i = 0; i < this.n; i++) table[this.labels[i]][this.decided[step * this.n + i]]++;
+      for (let i = 0; i < this.n; i++) table[this.labels[i]][answers[i]]++;
       return table;
     }
 
