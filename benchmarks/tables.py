@@ -20,7 +20,8 @@ at least 1e-6; processor seconds of one thread. Every (method, table, split) is 
 results/tables.csv, written as it finishes; a later run computes only what is missing, so that a
 killed run loses one fit. ``--label before`` marks the rows of another version of fisherkit, on
 PYTHONPATH, as such. ``--summary`` writes results/tables_summary.csv (geometric means of ratios of
-error + .3 and log-loss + .02, mean ranks) and the pictures docs/images/tables_rank_*.svg.
+error + .3 and log-loss + .02, mean ranks) and the pictures docs/images/tables_rank_*.svg and
+docs/images/tables_time.png.
 
     python benchmarks/tables.py --splits 5 --methods table,catboost
 """
@@ -376,6 +377,13 @@ NAMES = {
     "xrfm": "xRFM",
 }
 
+PLACES = {  # of labels in the picture of time, in points from their mark
+    "table": (0, -17, "center"),
+    "fast": (-9, -3, "right"),
+    "boosting": (-6, -16, "left"),
+    "xgboost": (-6, 7, "left"),
+}
+
 
 def run(method: str, name: str, data: pd.DataFrame, split: int, label: str) -> Row:
     X, y, X_test, y_test = split_of(data, split)
@@ -454,6 +462,40 @@ def draw(place: pd.Series, tables: int, column: str) -> None:
     drawing.savefig(IMAGES / f"tables_rank_{column}.svg", bbox_inches="tight")
 
 
+def draw_time(rows: pd.DataFrame, methods: list[str]) -> None:
+    """Error and log-loss, as multiples of those of TableClassifier, against the time of a fit."""
+    import matplotlib.pyplot as plt
+
+    drawing, panes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for pane, name in zip(panes, ("error", "log_loss"), strict=True):
+        for method in methods:
+            own = rows[rows.method == method]
+            seconds = float(np.exp(np.log(own.groupby("table").seconds.mean()).mean()))
+            height = 1 / ratios(rows, "table", method)[name]
+            ours = method in ("table", "fast")
+            pane.plot(seconds, height, "o", ms=9 if ours else 6, color="C3" if ours else "0.45")
+            *place, side = PLACES.get(method, (0, 7, "center"))
+            pane.annotate(
+                NAMES.get(method, "learn=False"),
+                (seconds, height),
+                xytext=place,
+                textcoords="offset points",
+                ha=side,
+                fontsize=9,
+                weight="bold" if ours else "normal",
+            )
+        pane.set_xscale("log")
+        pane.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
+        pane.margins(x=0.16, y=0.14)
+        words = name.replace("_", "-")
+        pane.set_xlabel("processor time of a fit with its tuning, seconds")
+        pane.set_ylabel(f"{words}, TableClassifier = 1")
+        pane.set_title(f"Test {words} on 36 tables: lower is better", fontsize=10)
+        pane.spines[["top", "right"]].set_visible(False)
+        pane.grid(visible=True, color="0.92")
+    drawing.savefig(IMAGES / "tables_time.png", dpi=150)
+
+
 def summary() -> None:
     rows = frame()
     present = [m for m in METHODS if (rows.method == m).any()]
@@ -463,6 +505,8 @@ def summary() -> None:
         placed[column], tables_ranked = ranks(rows, ranked, column)
         if RESULTS.parent == Path(__file__).parent:
             draw(placed[column], tables_ranked, column)
+    if RESULTS.parent == Path(__file__).parent:
+        draw_time(rows, [m for m in present if m in ("fast", *ranked)])
     found: list[Row] = []
     for method in [*present, *sorted(set(rows.method) - set(present))]:
         row: Row = {"method": method}

@@ -11,8 +11,6 @@ points of its error on 20,000 new rows.
 :Method: ``KernelFisherClassifier``, its defaults
 """
 
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
@@ -42,8 +40,4 @@ left.set(
 figure.colorbar(shades, ax=left, label="probability")
 RegularizationPathDisplay.from_estimator(model, ax=right)
 right.set_title(f"{len(model.selection_.path)} settings compared by one fit")
-if (
-    len(sys.argv) == 2
-):  # the figure of the README: python examples/plot_moons.py docs/images/readme.png
-    figure.savefig(sys.argv[1], dpi=90)
 plt.show()
