@@ -6,7 +6,8 @@
              mu to rounding, then bounded minimisation about the two best widths
     large    tables of 10,000 rows and more
 
-Tables come from the folder that FISHERKIT_DATA names. Run with OPENBLAS_NUM_THREADS=1.
+Tables come from the folder that FISHERKIT_DATA names. Run with OPENBLAS_NUM_THREADS=1. With
+``--device cuda`` and SCIPY_ARRAY_API=1, the dense search takes place on a GPU, through PyTorch.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.linalg
+import sklearn
 from _common import Row, append_csv, print_table, read_csv
 from scipy.optimize import minimize_scalar
 from sklearn.model_selection import GridSearchCV
@@ -103,7 +106,18 @@ def timed(name: str, n: int, *, svc: bool = True) -> Row:
     return row
 
 
-def dense(X: np.ndarray, y: np.ndarray, kernel: str) -> tuple[float, float]:
+def dense_on(device: str | None, X: np.ndarray, y: np.ndarray, kernel: str) -> tuple[float, float]:
+    """`dense` on the host, or on a device."""
+    if device is None:
+        return dense(X, y, kernel)
+    import torch
+
+    moved = torch.asarray(X, device=device), torch.asarray(np.unique(y, return_inverse=True)[1])
+    with sklearn.config_context(array_api_dispatch=True):
+        return dense(moved[0], moved[1].to(device), kernel)
+
+
+def dense(X: Any, y: Any, kernel: str) -> tuple[float, float]:
     """The least PRESS of a dense search, and its width."""
     model = KernelFisherClassifier(kernel=kernel, criterion="press", basis="full")
     problem = inside(model).task(X, y).problem
@@ -128,14 +142,16 @@ def dense(X: np.ndarray, y: np.ndarray, kernel: str) -> tuple[float, float]:
     return values[gamma], gamma
 
 
-def chosen(name: str, n: int, kernel: str) -> Row | None:
+def chosen(name: str, n: int, kernel: str, device: str | None) -> Row | None:
     X, y, *_ = split_of(name, n, seed=1)
     if len(y) < n:
         return None
     model = KernelFisherClassifier(kernel=kernel, criterion="press")
     seconds = processor(lambda: model.fit(X, y))
+    if device is not None:  # whose host may have any number of threads
+        seconds = np.nan
     found = model.selection_
-    least, gamma = dense(X, y, kernel)
+    least, gamma = dense_on(device, X, y, kernel)
     return {
         "table": name,
         "n": n,
@@ -157,6 +173,7 @@ def main() -> None:
     parser.add_argument("part", choices=("time", "choice", "large"))
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES[2:])
     parser.add_argument("--tables", nargs="+")
+    parser.add_argument("--device")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     name = f"levels_{options.part}"
@@ -166,7 +183,7 @@ def main() -> None:
             for table in options.tables or COMPARED:
                 for kernel in ("rbf", "laplacian"):
                     if (table, str(n), kernel) not in known:
-                        row = chosen(table, n, kernel)
+                        row = chosen(table, n, kernel, options.device)
                         if row is not None:
                             append_csv(name, [row])
         losses = np.array([float(row["loss"]) for row in read_csv(name)])

@@ -87,9 +87,7 @@ def _effect(effect: Effect, names: list[str]) -> Block:
         "type": "levels",
         "title": title,
         "labels": [str(value) for value in effect.values],
-        "series": [
-            {"name": name, "values": rounded(means[:, j])} for j, name in enumerate(series)
-        ],
+        "series": [{"name": name, "values": rounded(means[:, j])} for j, name in enumerate(series)],
         "x": {"label": what, "percent": percent},
     }
 

@@ -51,7 +51,9 @@ def probabilities(evidence: Evidence) -> Section:
             "type": "table",
             "title": "The same in numbers",
             "head": [f"stated for {what}", "rows", "came true"],
-            "rows": [[f"about {percent(b.stated)}", f"{b.n:,}", percent(b.right / b.n)] for b in found],
+            "rows": [
+                [f"about {percent(b.stated)}", f"{b.n:,}", percent(b.right / b.n)] for b in found
+            ],
             "numbers": 1,
         },
         *(text(words) for words in _remedies(evidence) if trust.verdict is not Verdict.UNKNOWN),
@@ -283,7 +285,9 @@ def costs(evidence: Evidence, scores: Block) -> Section:
             "class shares of all; the figures at the top of the page use every row."
         )
     live: Block = {"type": "live", "data": scores, "classes": evidence.names, "wide": True}
-    title = "What mistakes cost" if evidence.two else "Which classes are confused, and what it costs"
+    title = (
+        "What mistakes cost" if evidence.two else "Which classes are confused, and what it costs"
+    )
     return section(title, intro, note, live, name="costs")
 
 
@@ -299,4 +303,3 @@ def smoothing(scores: Block) -> Section | None:
         {"type": "smoothing", "wide": True},
         name="smoothing",
     )
-

@@ -138,9 +138,7 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
         data_sections.data(training),
         model_sections.chosen(training),
         mistake_sections.smoothing(scores),
-        model_sections.coordinates(
-            training, evidence.index[scored.rows], scored.coordinates, seed
-        ),
+        model_sections.coordinates(training, evidence.index[scored.rows], scored.coordinates, seed),
         row_sections.retained(training, model)
         if method_named(training.method).search == "size"
         else None,

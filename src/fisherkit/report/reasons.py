@@ -167,4 +167,3 @@ def explained(training: Training, examples: list[Example], seed: int) -> Explana
         changes=columns <= _CHANGED_COLUMNS,
         random_state=seed,
     )
-

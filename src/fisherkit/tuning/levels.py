@@ -213,7 +213,8 @@ class Level:
             H = bottom.curvature
             along = np.array([_ASIDE, -_ASIDE * H[0, 1] / H[1, 1]])  # where mu is best
             across = np.array([_ASIDE, -_TRADED])  # a narrow kernel regularises, too
-            moves = [sign * move * self.free for move in (along, across) for sign in (1, -1)]
+            apart = np.array([_ASIDE, 0.0])  # at the same mu
+            moves = [s * move * self.free for move in (along, across, apart) for s in (1, -1)]
             sides = [self.at(bottom.x + move, sloped=False) for move in moves]
             values = [math.inf if side is None else side.value for side in sides]
             if not min(values) < bottom.value - gain * abs(bottom.value):
