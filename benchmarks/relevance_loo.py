@@ -1,14 +1,14 @@
 """One width per feature of KernelFisherClassifier: what it gains, and what it takes.
 
-Test error, log-loss and processor time on small training parts: one width for all features, one for
-each (ard=True), and one for each by the method before (L-BFGS on the leave-one-out criterion, judged
-by the other half of the rows), which is measured by this script on the code of that time.
+Test error, log-loss and processor time on small training parts: one width for all features, one
+for each (ard=True), and one for each by the method before (L-BFGS on the leave-one-out criterion,
+judged by the other half of the rows), which this script measures on the code of that time.
 
     FISHERKIT_DATA=<folder> OPENBLAS_NUM_THREADS=1 python benchmarks/relevance_loo.py
     PYTHONPATH=<checkout of 372a72c>/src ... python benchmarks/relevance_loo.py --before
 
-Names of sets restrict the run to these. Choices (powers of relevance, how clear a gain must be) were
-made on the first half of the sets; the others confirm them.
+Names of sets restrict the run to these. Choices (powers of relevance, how clear a gain must be)
+were made on the first half of the sets; the others confirm them.
 """
 
 import csv
