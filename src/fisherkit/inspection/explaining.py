@@ -25,6 +25,7 @@ from fisherkit.rows import Terms
 if TYPE_CHECKING:
     import shap  # type: ignore[import-not-found]
 
+_OWN = ("answer", "second", "margin", "base", "would be")  # columns of the table beside those of X
 _VALUES = 1 << 21  # kernel values held at once
 
 
@@ -110,12 +111,20 @@ class Explanation:
         return list(self.table.columns)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each row: answer, second, margin, base, and what each column adds."""
+        """One row for each row: answer, second, margin, base, and what each column adds.
+
+        A column that is called as one of these is followed by "(column)".
+        """
         found: dict[str, np.ndarray] = {"answer": self.answers}
         if self.seconds is not None:
             found["second"] = self.seconds
         found |= {"margin": self.margin, "base": self.base}
-        values = pd.DataFrame(self.contributions, columns=self.columns, index=self.table.index)
+        names: list[str] = []
+        for name in self.columns:
+            while name in (*_OWN, *names):
+                name += " (column)"
+            names.append(name)
+        values = pd.DataFrame(self.contributions, columns=names, index=self.table.index)
         return pd.concat([pd.DataFrame(found, index=self.table.index), values], axis=1)
 
     def to_shap(self) -> shap.Explanation:
