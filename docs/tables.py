@@ -277,19 +277,24 @@ def bayes_auc() -> str:
     return markdown(head, table)
 
 
-def relevance_guard() -> str:
+def relevance_widths() -> str:
+    methods, found = ("one width", "one per feature", "before"), {}
+    for row in read("benchmarks/results/relevance_loo.csv"):
+        found[row["set"], row["method"]] = row
     table = [
         [
-            row["set"].replace("_", " "),
-            row["n"],
-            *(
-                f"{float(row[f'{name}']):.1f}"
-                for name in ("one_width", "free_widths", "guarded_widths")
-            ),
+            name.replace("_", " "),
+            found[name, "one width"]["n"],
+            *(f"{float(found[name, method]['error']):.1f}" for method in methods),
+            *(f"{float(found[name, method]['log_loss']):.3f}" for method in methods),
+            *(f"{float(found[name, method]['seconds']):.2f}" for method in methods),
         ]
-        for row in read("benchmarks/results/relevance_loo.csv")
+        for name in dict.fromkeys(name for name, _ in found)
     ]
-    return markdown(["set", "n", "one width", "widths without a guard", "with it"], table)
+    short = ("one", "each", "climb")
+    kinds = ("error %", "log-loss", "seconds")
+    head = ["set", "n", *(f"{kind}: {method}" for kind in kinds for method in short)]
+    return markdown(head, table)
 
 
 def lead(name: str, peer: str, measure: str = "error") -> list[float]:

@@ -223,6 +223,18 @@ def test_words_frames_and_html():
     assert "town = missing" in str(explain(model, table[table.town.isna()].iloc[:1]))
 
 
+def test_a_column_called_as_one_of_the_answer_is_told_apart():
+    table, label = mixed_table()
+    table = table.rename(columns={"noise": "margin", "kids": "margin (column)"})
+    found = explain(TableClassifier("fisher").fit(table, label), table.iloc[:2])
+    names = ["margin (column)", "margin (column) (column)", *table.columns[2:]]
+    frame = found.to_frame()
+    own = ["answer", "second", "margin", "base"]
+    assert frame.columns.is_unique and frame.shape[1] == 4 + table.shape[1]
+    assert list(frame.columns[:4]) == own and set(frame.columns[4:]) == set(names)
+    np.testing.assert_array_equal(frame.to_numpy()[:, 4:].astype(float), found.contributions)
+
+
 def test_frames_keep_their_names_and_index():
     X, y = problem()
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"row {i}" for i in range(60)])

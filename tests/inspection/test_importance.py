@@ -242,6 +242,24 @@ def test_columns_of_tables_are_permuted_whole():
     assert found.left_out and set(found.to_frame().index[:2]) == {"noise", "town"}
 
 
+@pytest.mark.parametrize("method", ["fisher", "committee"])
+def test_rows_of_a_table_without_weight_or_label_are_no_part_of_it(method):
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(
+        {"a": rng.normal(size=70), "b": rng.normal(size=70), "c": [*"xyzxyzx"] * 10}
+    )
+    label = (table["a"] + 0.5 * rng.normal(size=70) > 0).to_numpy()
+    weight = np.ones(len(table))
+    weight[::7] = 0
+    some = table[weight > 0], label[weight > 0]
+    found = column_importance(
+        TableClassifier(method).fit(table, label, sample_weight=weight), table, label, n_repeats=1
+    )
+    bare = column_importance(TableClassifier(method).fit(*some), *some, n_repeats=1)
+    assert found.left_out and found.rows == len(some[0])
+    np.testing.assert_allclose(found.rise, bare.rise, rtol=1e-6, atol=1e-9)
+
+
 def test_the_column_that_matters_comes_first():
     X, y = make_relevance(300, n_irrelevant=8, random_state=0)
     model = make_pipeline(StandardScaler(), KernelFisherClassifier()).fit(X, y)

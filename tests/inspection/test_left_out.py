@@ -13,6 +13,7 @@ from fisherkit import (
     KernelFisherClassifier,
     SparseFisherClassifier,
 )
+from fisherkit.datasets import make_relevance
 from fisherkit.estimators import inside
 from fisherkit.inspection.left_out import (
     how_left_out,
@@ -174,4 +175,6 @@ def test_coordinates_of_more_classes_are_those_of_the_left_out_scores():
 def test_the_sentence_names_the_kind_of_leaving_out():
     assert how_left_out(SparseFisherClassifier()).startswith("Cross-validation")
     assert how_left_out(KernelFisherClassifier()).startswith("Leave-one-out")
+    X, y = make_relevance(80, n_irrelevant=4, random_state=0)
+    assert "widths" in how_left_out(KernelFisherClassifier(ard=True).fit(X, y))
     assert "committee" in how_left_out(FisherCommitteeClassifier())

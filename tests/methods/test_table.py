@@ -12,7 +12,13 @@ from sklearn.inspection import partial_dependence
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fisherkit import TableClassifier, TableRegressor, audit
+from fisherkit import (
+    FisherCommitteeClassifier,
+    KernelFisherClassifier,
+    TableClassifier,
+    TableRegressor,
+    audit,
+)
 from fisherkit.columns import frame_of
 from fisherkit.methods import METHODS, RecipeError
 from fisherkit.model_files import load, save
@@ -357,3 +363,25 @@ def test_kernels_are_names_or_pairs(kernel):
     X, y = coded_and_noise()
     with pytest.raises(RecipeError, match="name or a pair"):
         TableClassifier(kernel=kernel).fit(X, y)
+
+
+def test_an_infinite_value_is_called_so_with_its_place():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = TableClassifier("fisher").fit(X, y)
+    X.iloc[3, 1] = np.inf
+    with pytest.raises(ValueError, match=r"row 3, column 'sepal width \(cm\)': an infinite value"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("hole", [None, np.nan, pd.NA])
+def test_rows_without_a_group_are_named(hole):
+    X, y = load_iris(return_X_y=True)
+    groups = np.arange(150).astype(object)
+    groups[[4, 60]] = hole
+    for fit in (
+        TableClassifier().fit,
+        FisherCommitteeClassifier().fit,
+        KernelFisherClassifier(cv=GroupKFold(3)).fit,
+    ):
+        with pytest.raises(ValueError, match=r"groups has no value .* for 2 of .*: 4, 60. Give"):
+            fit(X, y, groups=groups)

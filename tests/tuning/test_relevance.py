@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_friedman1
 from sklearn.metrics import log_loss
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
@@ -16,6 +16,7 @@ from fisherkit.core import Kernel
 from fisherkit.core.bias import BIASES
 from fisherkit.core.weights import Weights
 from fisherkit.datasets import make_bumpy, make_relevance, make_waveform
+from fisherkit.estimators import ard
 from fisherkit.estimators.base import standardisation
 from fisherkit.model_selection import cross_val_predict
 from fisherkit.tuning import relevance
@@ -135,6 +136,21 @@ def test_relevant_features_come_first(seed):
     assert model.score(new, label) > one.score(new, label)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_a_regression_finds_the_columns_that_matter(kernel):
+    X, y = make_friedman1(200, n_features=12, noise=1.0, random_state=0)
+    new, truth = make_friedman1(1000, n_features=12, random_state=1)
+    Y = np.column_stack([y, 15 * X[:, 5]])
+    for targets, expected in ((y, {0, 1, 2, 3, 4}), (Y, {0, 1, 2, 3, 4, 5})):
+        model = KernelRidgeCV(kernel, ard=True).fit(X, targets)
+        assert set(np.argsort(-model.relevance_)[: len(expected)]) == expected
+        assert model.loo_prediction_.shape == targets.shape
+    model, one = (KernelRidgeCV(kernel, ard=ard).fit(X, y) for ard in (True, False))
+    assert model.score(new, truth) > one.score(new, truth)
+    left_out = np.mean((model.loo_prediction_ - y) ** 2)
+    assert left_out > np.mean((model.predict(new) - truth) ** 2)  # y has noise, truth has none
+
+
 def test_noise_alone_mostly_falls_back_to_one_width_and_stays_unsure():
     back, losses, new = 0, [], np.random.RandomState(99).normal(size=(500, 6))
     for seed in range(10):
@@ -157,11 +173,13 @@ def test_without_support_it_is_the_model_of_one_width_on_standardised_features(m
     assert_allclose(many.loo_decision_, one.loo_decision_, rtol=1e-6, atol=1e-8)
 
 
-def test_the_fitted_kernel_is_that_of_gamma():
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_the_fitted_kernel_is_that_of_gamma(kernel):
     X, y = make_relevance(60, n_irrelevant=3, random_state=1)
-    model = KernelFisherClassifier(ard=True, basis="full").fit(X, y)
-    root = np.sqrt(model.gamma_)
-    K = rbf_kernel(X * root, X[model.basis_indices_] * root, gamma=1.0)
+    model = KernelFisherClassifier(kernel, ard=True, basis="full").fit(X, y)
+    size = np.sqrt(model.gamma_) if kernel == "rbf" else model.gamma_
+    values = rbf_kernel if kernel == "rbf" else laplacian_kernel
+    K = values(X * size, X[model.basis_indices_] * size, gamma=1.0)
     decision = K @ model.dual_coef_ + model.intercept_
     assert_allclose(model.decision_function(X), decision, rtol=1e-9, atol=1e-10)
 
@@ -186,8 +204,9 @@ def test_a_constant_feature_is_irrelevant_and_changes_nothing():
     assert_allclose(two.decision_function(far), two.decision_function(constant))
 
 
-def test_many_classes_many_rows_and_folds_work():
-    X, y = make_waveform(1300, random_state=0)
+def test_many_classes_and_more_rows_than_it_learns_from_work(monkeypatch):
+    monkeypatch.setattr(ard, "LARGEST", 200)
+    X, y = make_waveform(600, random_state=0)
     model = KernelFisherClassifier(ard=True, cv=5, basis="random", n_components=60)
     model.fit(X[:, :8], y)
     assert model.score(X[:, :8], y) > 0.5
@@ -231,6 +250,38 @@ def test_other_arrays_give_the_same_widths(namespace):
     assert_allclose(p, plain.predict_proba(X), atol=1e-6)
 
 
-@parametrize_with_checks([KernelFisherClassifier(ard=True)])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_weights_are_copies_and_the_order_of_rows_does_not_matter(kernel):
+    X, y = noisy(0, n=100)
+    rng = np.random.RandomState(0)
+    copies = rng.randint(0, 4, size=100)
+    weighted = KernelFisherClassifier(kernel, ard=True).fit(X, y, sample_weight=copies)
+    order = rng.permutation(np.repeat(np.arange(100), copies))
+    repeated = KernelFisherClassifier(kernel, ard=True).fit(X[order], y[order])
+    assert weighted.widths_.strength == repeated.widths_.strength > 0
+    assert_allclose(weighted.relevance_, repeated.relevance_, rtol=1e-4)
+    new = rng.normal(size=(50, 8))
+    assert_allclose(weighted.predict_proba(new), repeated.predict_proba(new), atol=1e-4)
+    decisions = weighted.loo_decision_[order]
+    assert_allclose(repeated.loo_decision_, decisions, atol=1e-3)
+
+
+def test_probabilities_are_more_honest_than_those_of_leave_one_out():
+    """The labels chose the scales, of which leave-one-out with these scales knows nothing."""
+    losses = []
+    for seed in range(8):
+        X, y = noisy(seed, n=100, noise=20)
+        model = KernelFisherClassifier(ard=True).fit(X, y)
+        size, mu = np.sqrt(model.gamma_), model.regularization_
+        scaled = KernelFisherClassifier(gamma=1.0, regularization=mu).fit(X * size, y)
+        new, label = noisy(seed + 50, n=600, noise=20)
+        assert_allclose(model.decision_function(new), scaled.decision_function(new * size))
+        found = model.predict_proba(new), scaled.predict_proba(new * size)
+        losses.append([log_loss(label, p) for p in found])
+    folds, leave_one_out = np.mean(losses, axis=0)
+    assert folds < leave_one_out
+
+
+@parametrize_with_checks([KernelFisherClassifier(ard=True), KernelRidgeCV(ard=True)])
 def test_scikit_learn_accepts(estimator, check):
     check(estimator)

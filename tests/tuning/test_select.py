@@ -13,8 +13,17 @@ from fisherkit.core.canonical import Canonical, mu_floor
 from fisherkit.core.ridge import RidgePath
 from fisherkit.core.weights import Weights
 from fisherkit.tuning import select
-from fisherkit.tuning.criteria import Criterion, HeldOut
-from fisherkit.tuning.select import MuSearch, PathPrices, Status, march, newton, settle
+from fisherkit.tuning.criteria import CRITERIA, Criterion, HeldOut
+from fisherkit.tuning.select import (
+    AT_BOUNDS,
+    MuSearch,
+    PathPrices,
+    Status,
+    march,
+    newton,
+    settle,
+    settled,
+)
 
 # --- Newton ---------------------------------------------------------------------------------------
 
@@ -368,3 +377,14 @@ def test_a_width_near_its_best_settles_after_three_prices():
     asked = []
     settle(lambda x: asked.append(x) or 1.0 + 0.1 * x * x, 0.01, 0.35, -3.0, 3.0)
     assert len(asked) == 3
+
+
+def test_the_largest_mu_is_no_failing_where_scores_are_calibrated():
+    for rule, expected in (("press", Status.AT_UPPER_BOUND), ("log_loss", Status.AVERAGES)):
+        loss = CRITERIA[rule].of_columns(3)
+        assert settled(Status.AT_UPPER_BOUND, loss) is expected
+        assert settled(Status.AT_LOWER_BOUND, loss) is Status.AT_LOWER_BOUND
+    assert Status.AVERAGES not in AT_BOUNDS
+    X = np.repeat(np.random.default_rng(0).normal(size=(20, 2)), 3, axis=0)
+    model = KernelFisherClassifier(gamma=0.5).fit(X, np.arange(60) % 3)  # no structure at all
+    assert model.selection_.status in (Status.AVERAGES, Status.INTERIOR, Status.AT_LOWER_BOUND)

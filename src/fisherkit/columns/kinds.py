@@ -92,6 +92,7 @@ def match(table: pd.DataFrame, columns: Sequence[Column], source: FilePath) -> p
             as_number = column.kind == "number"
             changed[column.name] = _as_number(values, source) if as_number else as_levels(values)
     table = replaced(table, changed)
+    refuse_infinite(table, source)
     refuse_extreme(table, source)
     return table
 

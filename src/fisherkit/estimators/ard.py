@@ -135,7 +135,7 @@ def fit(rows: RowSource, spec: Spec) -> FeatureFit:
         left_out = left_out.taken(arrays.indices(tuned.sampled, raw))
     gamma, family = tuned.selection.gamma, spec.kernel.family
     assert gamma is not None and view.scale is not None
-    kernel = replace(found.expansion.kernel, view=view)
+    kernel = replace(spec.kernel, gamma=gamma, view=view)
     # Of features so small that it overflows, gamma is infinite.
     gammas = gamma * view.scale ** (2 * math.log2(family.step))
     relevance = (spread * view.scale / family.length(gamma)) ** 2
@@ -189,8 +189,8 @@ def _learn(task: Task, tuned: Tuned, raw: Array) -> tuple[Widths, _Learned | Non
     different = arrays.take_rows(raw, arrays.indices(first, raw))
     folds = deal(different, rows.weights, index[first])
     dealt = np.empty(len(first), dtype=int)
-    for number, places in enumerate(folds):
-        dealt[places] = number
+    for number, fold_rows in enumerate(folds):
+        dealt[fold_rows] = number
     # The merged order is that of a hash of the values: any part of it is a random draw.
     chosen = np.linspace(0, len(first) - 1, min(LARGEST, len(first))).astype(int)
     rows, some = rows.take(chosen), dealt[chosen]
@@ -205,9 +205,8 @@ def _learn(task: Task, tuned: Tuned, raw: Array) -> tuple[Widths, _Learned | Non
         return Widths.one(), None
     if strength == 0:
         return replace(Widths.one(), record=record), None
-    scale, *scales = (
-        of_usual_length(own**strength) for own in (whole, *(fold.scale for fold in parts))
-    )
+    scale = of_usual_length(whole**strength)
+    scales = [of_usual_length(fold.scale**strength) for fold in parts]
     spread = 2 * float(np.std(np.log(scale)))
     places = [np.flatnonzero(dealt[group] == number) for number in range(FOLDS)]
     return Widths(strength, spread, record), _Learned(scale, places, scales)
@@ -241,8 +240,8 @@ def _start(problem: Problem, rows: SeenRows, tuned: Tuned) -> tuple[Kernel, floa
             rows.Y, rows.weights, balanced=problem.criterion.held_out.balanced
         )
         criterion = Criterion(problem.criterion.rule, held_out)
-        found = tune(Problem(design, rows.Y, criterion), mu=None, gamma=None, search_gamma=True)
-        found = found.selection
+        own = Problem(design, rows.Y, criterion)
+        found = tune(own, mu=None, gamma=None, search_gamma=True).selection
     return replace(design.gram.kernel, gamma=found.gamma), found.mu
 
 

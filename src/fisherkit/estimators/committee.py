@@ -426,7 +426,7 @@ def _groups_of(rows: RowSource, groups: ArrayLike | None) -> np.ndarray | None:
         raise ValueError(
             f"groups has the shape {values.shape}; give one group for each of {rows.n} rows."
         )
-    index = np.unique(values[rows.kept], return_inverse=True)[1]
+    index = np.unique(validation.known_groups(values, rows.kept), return_inverse=True)[1]
     if index.max() < 1:
         raise ValueError("groups names one group only; at least two are needed.")
     return index

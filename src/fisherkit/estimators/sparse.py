@@ -242,7 +242,8 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Extra arguments of a callable kernel.
     cv : int, splitter, iterable or None, default=5
         The folds that choose rho and gamma and calibrate the probabilities (at most as many as
-        the largest class has rows); ``None`` is leave-one-out, which refits for every row.
+        the largest class has rows); ``None`` is leave-one-out, which refits for every row. A
+        number is that of scikit-learn's stratified folds, dealt in the order of the rows.
     penalize_bias : bool, default=False
         Whether the penalty includes the intercept, as in the paper.
     select : {"error", "sparsest"}, default="error"
@@ -406,7 +407,8 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
     cv : int, splitter, iterable or None, default=5
         The folds that choose the width (and the size, for "err") and calibrate the probabilities.
         Every fold selects its own terms, so their errors are honest. ``None`` is leave-one-out
-        with a new selection for every row.
+        with a new selection for every row. A number is that of scikit-learn's stratified folds,
+        dealt in the order of the rows.
     max_terms : int, default=None
         Largest number of terms; by default 200, or all candidates if they are fewer.
     patience : int, default=5

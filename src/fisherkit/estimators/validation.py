@@ -187,6 +187,22 @@ def precomputed(K: Array, rounding: float) -> None:
         )
 
 
+def known_groups(groups: Any, kept: np.ndarray) -> np.ndarray:
+    """The groups of the kept rows; refuses rows without one."""
+    import pandas as pd
+
+    found = np.asarray(arrays.to_numpy(groups))[kept]
+    lacking = kept[np.asarray(pd.isna(found))]
+    if len(lacking):
+        shown = ", ".join(map(str, lacking[:5].tolist())) + ", ..." * (len(lacking) > 5)
+        raise ValueError(
+            f"groups has no value (None or NaN) for {len(lacking)} of the {len(kept)} rows used, "
+            f"counted from 0: {shown}. Give each of these rows its group, or one of its own if it "
+            "belongs to none."
+        )
+    return found
+
+
 def fold_pairs(
     cv: Any, X: Array, y: Any, groups: Any, kept: np.ndarray, n: int, *, classifier: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -208,10 +224,9 @@ def fold_pairs(
             )
         kept_groups = None
         if groups is not None:
-            kept_groups = np.asarray(arrays.to_numpy(groups))
-            if len(kept_groups) != n:
-                raise ValueError(f"groups has {len(kept_groups)} entries for {n} rows of X.")
-            kept_groups = kept_groups[kept]
+            if len(groups) != n:
+                raise ValueError(f"groups has {len(groups)} entries for {n} rows of X.")
+            kept_groups = known_groups(groups, kept)
         labels = None if y is None else arrays.to_numpy(y)
         splitter = check_cv(cv, labels, classifier=classifier)
         pairs = list(splitter.split(arrays.to_numpy(X), labels, kept_groups))

@@ -52,6 +52,11 @@ class Preparation(Protocol):
         """The column that each feature comes from; (d,)."""
         ...
 
+    @property
+    def rows_used(self) -> np.ndarray | None:
+        """Which rows of its table (n,) a fit used, ``None`` where the model behind knows."""
+        ...
+
     def table(self, X: ArrayLike) -> pd.DataFrame:
         """Rows X as users have them, with these columns; refuses what the model cannot take."""
         ...
@@ -121,6 +126,10 @@ class ArrayColumns:
     def sources(self) -> np.ndarray:
         return np.arange(self.count)
 
+    @property
+    def rows_used(self) -> np.ndarray | None:
+        return None  # the model behind knows them itself
+
     def table(self, X: ArrayLike) -> pd.DataFrame:
         first = self.steps[0] if self.steps else self.model
         seen = arrays.to_numpy(validate_data(first, X, reset=False)).astype(np.float64)
@@ -160,6 +169,10 @@ class TableColumns:
     @property
     def sources(self) -> np.ndarray:
         return self.model.sources
+
+    @property
+    def rows_used(self) -> np.ndarray | None:
+        return self.model.rows_used
 
     def table(self, X: ArrayLike) -> pd.DataFrame:
         return self.model.used(X)

@@ -26,6 +26,7 @@ from fisherkit.terminal import amount
 if TYPE_CHECKING:
     import shap  # type: ignore[import-not-found]
 
+_CHANGED = "would be"  # a column that sheets of explanations have beside these
 _VALUES = 1 << 21  # kernel values held at once
 
 
@@ -114,13 +115,19 @@ class Explanation:
         """One row for each row: the answer, and what each column adds to it.
 
         Of a classifier the columns are "answer", "second", "margin" and "base", of a regression
-        "prediction" and "base", before those of the table.
+        "prediction" and "base", before those of the table. A column of the table that is called as
+        one of these is followed by "(column)".
         """
         found: dict[str, np.ndarray] = {"prediction": self.answers, "base": self.base}
         if self.seconds is not None:
             found = {"answer": self.answers, "second": self.seconds}
             found |= {"margin": self.margin, "base": self.base}
-        values = pd.DataFrame(self.contributions, columns=self.columns, index=self.table.index)
+        names: list[str] = []
+        for name in self.columns:
+            while name in (*found, _CHANGED, *names):
+                name += " (column)"
+            names.append(name)
+        values = pd.DataFrame(self.contributions, columns=names, index=self.table.index)
         return pd.concat([pd.DataFrame(found, index=self.table.index), values], axis=1)
 
     def to_shap(self) -> shap.Explanation:

@@ -201,7 +201,12 @@ def column_importance(
     targets = arrays.to_numpy(y)
     if len(targets) != len(features):
         raise ValueError(f"X has {len(features)} rows and y has {len(targets)}; give one y a row.")
-    classes = getattr(front, "classes_", None)
+    classes, used = getattr(front, "classes_", None), preparation.rows_used
+    if used is not None and len(used) == len(features) and left_out is not False:
+        # Rows without weight or label, which a table leaves out before it fits.
+        own = features[used], targets[used]
+        if _unlike(front, own[0], _truth(classes, own[1])) is None:
+            features, targets = own
     truth = _truth(classes, targets)
     unlike = _unlike(front, features, truth)
     if left_out is None:

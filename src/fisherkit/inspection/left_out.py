@@ -47,6 +47,12 @@ def how_left_out(model: ClassifierMixin) -> str:
             "Cross-validation: each row is judged by a model fitted without its fold, with the "
             "settings that these same folds preferred."
         )
+    widths = getattr(model, "widths_", None)
+    if widths is not None and widths.strength > 0:
+        return (
+            "Cross-validation: each row is judged by a model fitted without its fold, whose widths "
+            "are learned without it, with the width and regularisation that all rows preferred."
+        )
     return (
         "Leave-one-out: each row is judged by the model fitted to all other rows, with the "
         "settings that all rows preferred."

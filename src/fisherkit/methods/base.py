@@ -11,13 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from fisherkit.columns import (
     Column,
@@ -32,8 +26,9 @@ from fisherkit.columns import (
     unused,
 )
 from fisherkit.core import Array
-from fisherkit.estimators import all_or_nothing
+from fisherkit.estimators import all_or_nothing, validation
 from fisherkit.interfaces import Table
+from fisherkit.rows import frequencies
 
 SOURCE = "X"
 
@@ -72,8 +67,7 @@ class TableModel(BaseEstimator):
                     f"Found array with {number} {what} (shape={table.shape}) while a minimum of "
                     f"{least} is required."
                 )
-        _check_feature_names(self, X, reset=True)
-        self.n_features_in_ = table.shape[1]
+        validate_data(self, X, skip_check_array=True)
         self._names, self._named = list(table.columns), _has_names(X)
         return table
 
@@ -123,6 +117,11 @@ class TableModel(BaseEstimator):
         return self.features_.transform(table)[:, self.features_seen]
 
     @property
+    def rows_used(self) -> np.ndarray | None:
+        """Which rows of its table (n,) the fit used, ``None`` for all: others have no weight."""
+        return self._kept
+
+    @property
     def sources(self) -> np.ndarray:
         """Which of these columns each feature comes from; (d,)."""
         return self.features_.sources[self.features_seen]
@@ -135,15 +134,11 @@ class TableModel(BaseEstimator):
     def used(self, X: Table) -> pd.DataFrame:
         """The columns of rows X that the fit uses, checked."""
         check_is_fitted(self)
-        text = tuple(column.name for column in self._columns if column.kind == "text")
         table = frame_of(X)
         if not (self._named and _has_names(X)):  # else in any order, and others beside them
-            _check_feature_names(self, X, reset=False)
-            _check_n_features(self, table, reset=False)
+            validate_data(self, X, reset=False, skip_check_array=True)
             table = table.set_axis(self._names, axis=1)
-        table = match(table, self._columns, SOURCE)
-        refuse_infinite(table.drop(columns=list(text)), SOURCE)
-        return table
+        return match(table, self._columns, SOURCE)
 
     def fit(
         self,
@@ -177,15 +172,18 @@ class TableModel(BaseEstimator):
             check_consistent_length(targets, groups)
             kept, weights = _labelled(targets), None
             if sample_weight is not None:
-                weights = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
-                kept &= weights > 0
+                weights, counted = frequencies(sample_weight, len(table), np.empty(0))
+                kept &= np.isin(np.arange(len(table)), counted)
                 weights = weights[kept]
-            group = None if groups is None else np.asarray(groups)[kept]
+            group = None
+            if groups is not None:
+                group = validation.known_groups(groups, np.flatnonzero(kept))
             table, targets = table.loc[kept], _plain(targets[kept])
             columns = self._judge(table)
             used = match(table, columns, SOURCE)
             features = self.features_of(used, weights)
             self._columns, self.features_ = columns, features
+            self._kept = None if kept.all() else kept
             return self._learn(features.transform(used), targets, weights, group)
 
     def features_of(
@@ -199,6 +197,7 @@ class TableModel(BaseEstimator):
     ) -> Self:
         """Fit the method to the features ``Z`` (n, d) of columns, in memory or in a file."""
         self._columns, self.features_, self._unused = columns, features, {}
+        self._kept = None
         self._names = [column.name for column in columns]
         self._named, self.n_features_in_ = True, len(columns)
         self.feature_names_in_ = np.array(self._names, dtype=object)

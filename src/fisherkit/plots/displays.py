@@ -222,7 +222,7 @@ class RelevanceDisplay(Display):
         if relevance is None:
             raise ValueError(
                 f"{type(model).__name__} has no relevance_; fit a BayesianFisherClassifier with "
-                "kernel='rbf' or 'linear', or a KernelFisherClassifier with ard=True."
+                "kernel='rbf' or 'linear', KernelFisherClassifier or KernelRidgeCV with ard=True."
             )
         names = getattr(model, "feature_names_in_", None)
         if names is None:

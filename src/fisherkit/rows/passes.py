@@ -46,6 +46,7 @@ from fisherkit.tuning import (
     Status,
     log,
     newton,
+    settled,
     vertex,
 )
 
@@ -527,6 +528,7 @@ def _fit_sampled(
         search = MuSearch(_Sampled.of(step, floor, some, every=every), given=mu)
     chosen, value, status = search.refine()
     known = dict(zip(search.mus.tolist(), search.values.tolist(), strict=True))
+    status = settled(status, step.loss)
     selection = _selection(step, centres, known, (chosen, value), status, reason)
     return Fitted(step.form, selection, *step.form.coefficients(chosen), None)
 

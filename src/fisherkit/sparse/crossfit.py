@@ -7,7 +7,8 @@ of its folds calibrate its probabilities.
 
 Rows equal in x and label are merged into one weighted row and centres equal in x into one, in an
 order that follows from their values: repeated, shuffled and weighted versions of the same data are
-the same problem, to the last bit. A fold is a pair of weights on the merged rows.
+the same problem, to the last bit, for the same folds. A fold is a pair of weights on the merged
+rows; splitters of scikit-learn, and a number of folds, deal rows in the order in which they come.
 
 Of many rows, some say which widths are worth comparing on all: widths whose error is within one
 standard error of the smallest, three at most, go on from 1,000 rows to 4,000, and from there to

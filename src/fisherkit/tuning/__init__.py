@@ -64,6 +64,7 @@ from fisherkit.tuning.select import (
     mention,
     mu_grid,
     newton,
+    settled,
     vertex,
 )
 from fisherkit.tuning.softmax import Softmax, fit_pooled
@@ -124,6 +125,7 @@ __all__ = [
     "newton",
     "of_usual_length",
     "probabilities",
+    "settled",
     "shared_decomposer",
     "smoothed_targets",
     "tune",

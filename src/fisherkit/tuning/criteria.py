@@ -185,12 +185,15 @@ class Loss:
     by_row : bool
         Whether the loss of a row depends on its own residuals alone, so that parts of the rows
         have sums.
+    calibrated : bool
+        Whether scores are calibrated first, so that their size does not count.
     """
 
     smooth: ClassVar[bool] = True
     of_margins: ClassVar[bool] = False
     squared: ClassVar[bool] = False
     by_row: ClassVar[bool] = True
+    calibrated: ClassVar[bool] = False
 
     def of_columns(self, k: int) -> Loss:
         """The loss of targets with so many columns: one for two classes, or one for each."""
@@ -294,6 +297,7 @@ class CalibratedLogLoss(Loss):
     """
 
     by_row = False
+    calibrated = True
 
     def values(self, R: Array, held_out: HeldOut) -> np.ndarray:
         Z = _scores(R, held_out)

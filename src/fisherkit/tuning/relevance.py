@@ -173,8 +173,8 @@ class Widths:
     """The power of the relevances that scales columns, and how the powers compared.
 
     ``strength`` 0 leaves one width for all columns. ``spread`` is the standard deviation of the log
-    widths. ``record`` has fields strength, gain (of the mean loss, over one width for all, on rows
-    that had no part in the relevances) and standard_error.
+    relevances. ``record`` has fields strength, gain (of the mean loss, over one width for all, on
+    rows that had no part in the relevances) and standard_error.
     """
 
     strength: float

@@ -62,6 +62,7 @@ from fisherkit.tuning.select import (
     log,
     march,
     settle,
+    settled,
 )
 
 _SEARCH = 4e-3  # trace left out, relative to the smallest mu priced
@@ -434,7 +435,7 @@ def _tuned(
     """A fit with what was found of it; the chosen model ends the path."""
     last = Priced(problem.Y.shape[0], _number(found.gamma), found.mu, found.value)
     path = np.array([*priced, last], dtype=PATH_DTYPE)
-    found = replace(found, path=path)
+    found = replace(found, path=path, status=settled(found.status, problem.criterion.loss))
     return Tuned(
         ridge, centres, replace(found, reason=_reason(problem.design, found, len(centres)))
     )

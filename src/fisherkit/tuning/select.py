@@ -20,7 +20,7 @@ import numpy as np
 
 from fisherkit.core import RidgePath, mu_floor
 from fisherkit.stored import stored
-from fisherkit.tuning.criteria import Criterion
+from fisherkit.tuning.criteria import Criterion, Loss
 
 log = logging.getLogger("fisherkit")
 Place = TypeVar("Place", int, float)
@@ -53,6 +53,10 @@ class Status(Enum):
         "the criterion keeps falling as mu grows: at this kernel width the data show little "
         "that a constant does not"
     )
+    AVERAGES = (
+        "the criterion is best at the largest mu: probabilities are calibrated, so that the size "
+        "of scores does not count, and averages over the classes order rows best"
+    )
     NOISELESS = (
         "held-out rows are predicted to rounding; this is the largest mu on the grid that does so"
     )
@@ -69,6 +73,13 @@ class Status(Enum):
 AT_BOUNDS = frozenset(
     {Status.AT_LOWER_BOUND, Status.AT_UPPER_BOUND, Status.AT_WIDEST, Status.AT_NARROWEST}
 )
+
+
+def settled(status: Status, loss: Loss) -> Status:
+    """The status by a loss: where scores are calibrated, a mu at its ceiling hides nothing."""
+    if status is Status.AT_UPPER_BOUND and loss.calibrated:
+        return Status.AVERAGES
+    return status
 
 
 def mention(model: object, ending: Enum, worrying: Collection[Enum]) -> None:
