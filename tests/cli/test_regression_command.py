@@ -35,7 +35,7 @@ def test_fit_prints_how_far_predictions_are(folder):
         "leave-one-out error R^2 0.9",
         "held-out error R^2 0.9",
         "mean alone RMSE",
-        "note 'price' has 150 different numbers, some of them with fractions, so they are "
+        "note 'price' has 149 different numbers, some of them with fractions, so they are "
         "predicted as numbers (a regression). If they are names of classes, use --task "
         "classification.",
     ):

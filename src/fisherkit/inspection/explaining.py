@@ -65,7 +65,7 @@ class Explanation:
     contributions : (n, c)
         What each column adds to the margin. With ``base`` they add up to it.
     standard_error : (n, c)
-        Of the contributions: zero where they are exact.
+        Standard errors of the contributions: zero where these are exact.
     base : (n,)
         The margin where no column is known.
     margin : (n,)
@@ -124,7 +124,7 @@ class Explanation:
         return pd.concat([pd.DataFrame(found, index=self.table.index), values], axis=1)
 
     def to_shap(self) -> shap.Explanation:
-        """The same for the plots of the package shap.
+        """The explanation for the plots of the package shap.
 
         Of two classes the values speak for ``classes_[1]`` in every row, so that rows compare.
         """

@@ -99,7 +99,7 @@ def _missing(target: str, missing: pd.Series) -> str:
 
 
 def _unread(target: str, missing: pd.Series) -> str:
-    """The same with advice, if they are names of classes."""
+    """Which words count as missing, with advice if they are names of classes."""
     if not len(missing):
         return ""
     several = len(missing) > 1

@@ -19,7 +19,7 @@ from fisherkit.training.fitting import goal_of
 from fisherkit.training.goals import Tally
 from fisherkit.training.saved import columns, targets
 
-UNASKED = 0.9  # confidence of the sets and intervals of small models, unless another is asked for
+BY_DEFAULT = 0.9  # confidence of the sets and intervals of small models
 
 _SMALL = 2000  # training rows
 _BY_CHANCE = "; rows of the training repeat one another, so some of these may be equal by chance"
@@ -67,7 +67,7 @@ class Predictions:
             if not self.goal.has_sets(model):
                 raise RecipeError(f"--confidence: {self.goal.about_sets(model)}.")
         elif self.file.metadata["summary"]["rows"] <= _SMALL and self.goal.has_sets(model):
-            self.confidence = UNASKED
+            self.confidence = BY_DEFAULT
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Tables indexed by the lines of the file.

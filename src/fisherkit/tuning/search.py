@@ -556,7 +556,7 @@ def _reason(design: Design, selection: Selection, centres: int) -> str:
     elif selection.method == "conjugate":
         how = "width and mu by levels, then conjugate gradients"
     elif n <= SMALL:
-        why = "few enough to look for no factor"
+        why = "so few that no low-rank factor was looked for"
     return f"{n} rows fit in memory, {why}: {how}"
 
 

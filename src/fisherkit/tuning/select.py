@@ -119,7 +119,7 @@ class Selection:
         What was chosen from the number of rows and the memory budget, and why; empty where the
         basis was asked for and memory holds the fit.
     leave_one_out : str
-        Of which rows the left-out scores are known, and how well.
+        For which rows the left-out scores are known, and how well.
     error : float
         Standard error of the ``value``, where a sample of the rows has been left out; otherwise
         NaN.
