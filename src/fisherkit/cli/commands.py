@@ -284,7 +284,7 @@ def explain(
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
 ) -> None:
-    """Say why every row is answered so: what each column adds, and which change would turn it.
+    """Explain the answer for every row: what each column adds, and which change would turn it.
 
     Columns add to the margin between the two likeliest classes, or take from it, beyond where it
     is if nothing is known of the row. The margin is the logarithm of how many times likelier the

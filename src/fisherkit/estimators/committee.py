@@ -113,8 +113,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         fit to a Dask collection). Conditional on the weights and calibrations (with W and c), which
         have seen the row; the log-loss on new rows is higher.
     calibration_ : Slope or Softmax
-        A slope of one: decisions are log-odds. From three classes on it has the ``matrix`` W and the
-        ``shift`` c that act on the members' average, the ``ridge`` chosen for them, and the
+        A slope of one: decisions are log-odds. From three classes on it has the ``matrix`` W and
+        the ``shift`` c that act on the members' average, the ``ridge`` chosen for them, and the
         cross-fitted ``log_loss`` and ``error`` of training rows that W and c were not fitted to.
     status_ : Status
         Its value is a sentence.

@@ -56,8 +56,8 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
     criterion : {"auto", "press", "log_loss", "error", "smoothed_error"} or callable, default="auto"
         What selection minimises on held-out rows. "auto" is "log_loss" for ``multiclass="softmax"``
         with three classes or more, "press" otherwise. A callable
-        ``loss(y, decision, sample_weight)`` is evaluated on the grid of mu; decisions of more than two
-        classes are indicator scores.
+        ``loss(y, decision, sample_weight)`` is evaluated on the grid of mu; decisions of more than
+        two classes are indicator scores.
     cv : int, splitter or iterable, default=None
         ``None`` is leave-one-out; otherwise closed-form cross-validation on these folds chooses
         the hyper-parameters. `loo_decision_` and the calibration stay leave-one-out.

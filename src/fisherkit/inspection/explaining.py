@@ -154,16 +154,16 @@ class Explanation:
         margin = self.margin[row]
         if self.seconds is None:
             said = [
-                f"The prediction is {amount(margin)}; without any column it is "
-                f"{amount(self.base[row])}."
+                f"The prediction is {amount(margin)}; if no column were known it would "
+                f"be {amount(self.base[row])}."
             ]
             names = "It is raised by", "It is lowered by"
         else:
             odds = math.exp(min(margin, 700.0))
             said = [
                 f"The answer is {self.answers[row]} rather than {self.seconds[row]}, with odds of "
-                f"{odds:.3g} to 1 (a margin of {margin:.3g}; without any column it is "
-                f"{self.base[row]:.3g})."
+                f"{odds:.3g} to 1 (a margin of {margin:.3g}; if no column were known it "
+                f"would be {self.base[row]:.3g})."
             ]
             names = "In favour are", "Against it are"
         values = self.contributions[row]

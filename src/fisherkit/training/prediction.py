@@ -22,7 +22,9 @@ from fisherkit.training.saved import columns, targets
 BY_DEFAULT = 0.9  # confidence of the sets and intervals of small models
 
 _SMALL = 2000  # training rows
-_BY_CHANCE = "; rows of the training repeat one another, so some of these may be equal by chance"
+_BY_CHANCE = (
+    "; rows of the training repeat one another, so that some of these may be equal by chance"
+)
 
 
 @dataclass
@@ -110,7 +112,10 @@ class Predictions:
             notes += self.errors.more
         elif 2 * self.rows_seen > self.rows_read:
             subject = f"{self.rows_seen} of {counted(self.rows_read, 'row')}"
-            notes.append(f"{subject} equal rows of the training; the model is surer of those")
+            notes.append(
+                f"{subject} equal rows of the training, and a model is more certain of rows that "
+                "it was fitted to"
+            )
         return notes
 
     def _see_targets(self, given: np.ndarray) -> np.ndarray:
@@ -128,7 +133,7 @@ class Predictions:
             return ""
         caution = _BY_CHANCE if self._seen is not None and self._seen.repeats else ""
         told = seen.rows + new.rows
-        sample = f", by a sample of {told}" if told < self.errors.rows else ""
+        sample = f", by a sample of {told} rows" if told < self.errors.rows else ""
         equal = f"{'equals one' if seen.rows == 1 else 'equal rows'} of the training"
         if not new.rows:
             all_of = f"all of them{sample}," if sample else "all of them"

@@ -47,21 +47,23 @@ class Status(Enum):
     GRID_MINIMUM = "the best value on the grid: this criterion has no derivative to refine it"
     AT_LOWER_BOUND = (
         "the criterion keeps falling as mu shrinks to its floor: the kernel may be too wide, "
-        "or the data noiseless"
+        "or the data without noise"
     )
     AT_UPPER_BOUND = (
-        "the criterion keeps falling as mu grows: at this kernel width the data show little "
-        "that a constant does not"
+        "the criterion keeps falling as mu grows: at this kernel width the model predicts hardly "
+        "better than a constant"
     )
     NOISELESS = (
-        "held-out rows are predicted to rounding; this is the largest mu on the grid that does so"
+        "held-out rows are predicted exactly, up to rounding; this is the largest mu on the grid "
+        "for which they are"
     )
     AT_WIDEST = (
-        "the criterion keeps falling as the kernel widens: a linear or polynomial kernel may do"
+        "the criterion keeps falling as the kernel widens: a linear or polynomial kernel may be "
+        "enough"
     )
     AT_NARROWEST = (
-        "the criterion keeps falling as the kernel narrows: nearest neighbours decide, or rows "
-        "repeat"
+        "the criterion keeps falling as the kernel narrows: nearest neighbours alone decide, or "
+        "rows repeat one another"
     )
     GIVEN = "mu was given, not searched"
 
