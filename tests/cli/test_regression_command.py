@@ -60,7 +60,7 @@ def test_predictions_have_intervals(folder, model):
     inside = (out["lower"] <= new["price"].to_numpy()) & (new["price"].to_numpy() <= out["upper"])
     assert 0.75 < inside.mean() <= 1
     assert "error on " in result.stderr and "RMSE" in result.stderr
-    assert f"{inside.sum()} of 60 intervals contain the target" in result.stderr
+    assert f"{inside.sum()} of 60 intervals for new rows contain the target" in result.stderr
     done("predict", model, folder / "new.csv", "-o", folder / "o.csv", "--confidence", "0.5", "-q")
     narrow = pd.read_csv(folder / "o.csv")
     assert (narrow["upper"] - narrow["lower"]).mean() < (out["upper"] - out["lower"]).mean()

@@ -109,7 +109,7 @@ class Predictions:
         if self.errors.rows:
             what = self.goal.answer
             notes.append(f"error on {self.rows.path}: {self.errors} with a {what}{self._split()}")
-            notes += self.errors.more
+            notes += (self.errors_new if self.errors_seen.rows else self.errors).more
         elif 2 * self.rows_seen > self.rows_read:
             subject = f"{self.rows_seen} of {counted(self.rows_read, 'row')}"
             notes.append(
