@@ -47,7 +47,9 @@ class Distances(Tally):
     def more(self) -> list[str]:
         if self.inside is None or not self.rows:
             return []
-        return [f"{self.inside} of {counted(self.rows, 'interval')} for new rows contain the target"]
+        return [
+            f"{self.inside} of {counted(self.rows, 'interval')} for new rows contain the target"
+        ]
 
 
 class Regression(Goal):
