@@ -6,7 +6,7 @@ Two features of 80 rows of the breast-cancer table, one at a time. With either, 
 of always naming the more frequent class. The area under the ROC curve beside that of 999
 permutations of the labels, each with a regularisation of its own: the error of concavity carries a
 signal, the error of texture none that could be seen. The two were picked among 30 features to show
-this; the 489 rows that took no part agree.
+this; the 489 rows that were held out agree.
 
 :Data: breast cancer, two of its features (scikit-learn)
 :Method: ``permutation_test_score``

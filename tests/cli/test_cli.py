@@ -472,7 +472,7 @@ def test_help_waits_for_no_heavy_library():
 def test_the_python_of_the_readme_runs():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert len(blocks) == 2
+    assert blocks
     for code in blocks:  # each by itself, as readers copy them
         exec(code, {})
 

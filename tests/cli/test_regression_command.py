@@ -35,7 +35,7 @@ def test_fit_prints_how_far_predictions_are(folder):
         "leave-one-out error R^2 0.9",
         "held-out error R^2 0.9",
         "mean alone RMSE",
-        "note 'price' has 150 different numbers, some of them with fractions, so they are "
+        "note 'price' has 149 different numbers, some of them with fractions, so they are "
         "predicted as numbers (a regression). If they are names of classes, use --task "
         "classification.",
     ):
@@ -60,7 +60,7 @@ def test_predictions_have_intervals(folder, model):
     inside = (out["lower"] <= new["price"].to_numpy()) & (new["price"].to_numpy() <= out["upper"])
     assert 0.75 < inside.mean() <= 1
     assert "error on " in result.stderr and "RMSE" in result.stderr
-    assert f"{inside.sum()} of 60 intervals contain the target" in result.stderr
+    assert f"{inside.sum()} of 60 intervals for new rows contain the target" in result.stderr
     done("predict", model, folder / "new.csv", "-o", folder / "o.csv", "--confidence", "0.5", "-q")
     narrow = pd.read_csv(folder / "o.csv")
     assert (narrow["upper"] - narrow["lower"]).mean() < (out["upper"] - out["lower"]).mean()

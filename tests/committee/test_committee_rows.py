@@ -102,7 +102,7 @@ def test_widths_are_read_in_groups_where_it_does_not(data, sweeps, caplog):
     with caplog.at_level(logging.INFO, "fisherkit"):
         committee(max_memory=SMALL).fit(X, y)
     assert sweeps[:9] == [("Survey", 1)] + 4 * [("FirstPass", 1), ("ScorePass", 1)]
-    assert "groups of widths, as max_memory allows: 4 times two passes" in caplog.text
+    assert "two passes for each of 4 groups of widths" in caplog.text
 
 
 @pytest.mark.parametrize("combine", ["stack", "best"])

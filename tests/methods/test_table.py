@@ -103,7 +103,7 @@ def test_columns_in_another_order_and_others_beside_them(data, fitted):
     assert np.array_equal(fitted.predict(new), fitted.predict(X))
     with pytest.raises(ValueError, match="lacks 1 of the 4 columns"):
         fitted.predict(X.drop(columns="town"))
-    with pytest.raises(ValueError, match="'old' is not a number, as this column was in training"):
+    with pytest.raises(ValueError, match="'old' is not a number, but the column held numbers"):
         fitted.predict(X.astype(object).assign(age="old"))
     assert len(fitted.predict(X.assign(town="Atlantis"))) == len(X)
 

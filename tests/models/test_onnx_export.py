@@ -96,7 +96,7 @@ def test_regressors_of_tables_take_columns(kernel):
         plain = values.fillna("").astype(str) if words else values.astype(float)
         inputs[name] = plain.to_numpy(dtype=object if words else float)[:, None]
     (found,) = session.run(["prediction"], inputs)
-    np.testing.assert_allclose(found, model.predict(new), rtol=1e-9)
+    np.testing.assert_allclose(found, model.predict(new), rtol=1e-7)  # of coefficients of 1e8
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

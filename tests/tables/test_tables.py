@@ -104,9 +104,9 @@ def test_lines_are_those_of_the_file_where_records_span_several(file):
         (b"a,b,a\n1,2,3\n", "line 1: columns 1 and 3 are both called 'a'"),
         (b'a,b\n1,2\n3,"4\n', "line 3"),
         (b"a,b\n1,x\n2,caf\xe9\n", "line 3: byte 0xe9 is not utf-8"),
-        (b"a,b\n1,\0\n", "line 2: a zero byte"),
+        (b"a,b\n1,\0\n", "line 2: there is a zero byte"),
         (b'a,b\n1,2\n3,"x\n5,6\n7,8\n', "line 3: unexpected end of data (is a quote"),
-        (b"a,b\n1,2\ninf,4\n", "line 3, column 'a': an infinite value"),
+        (b"a,b\n1,2\ninf,4\n", "line 3, column 'a': the value is infinite"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -109,7 +109,7 @@ def test_very_many_rows_are_told_by_a_sample(monkeypatch, tmp_path):
     fit = ["fit", tmp_path / "t.csv", "-t", "y", "--held-out", "none", "-q"]
     done(*fit, "--model", tmp_path / "m.fisherkit")
     said = done("predict", tmp_path / "m.fisherkit", fit[1]).stderr
-    assert "all of them, by a sample of 20, equal rows of the training" in said
+    assert "all of them, by a sample of 20 rows, equal rows of the training" in said
 
 
 def test_a_million_rows_take_seconds_and_eight_megabytes():

@@ -32,14 +32,14 @@ class Ending(Enum):
         "separable without noise, or a part of the kernel is not needed"
     )
     STALLED = (
-        "the line search ended on a slope, no maximum: the kernel may overflow, or rounding "
-        "swamps the objective; scale the features, or start elsewhere"
+        "the line search ended before a maximum was reached: the kernel may overflow, or rounding "
+        "errors may dominate the objective; scale the features, or start elsewhere"
     )
     FLAT = (
-        "the objective is flat where the climb began: the kernel sees no row near another; scale "
+        "the objective is flat at the start: under this kernel no row is near another; scale "
         "the features, or start elsewhere"
     )
-    SCREENED = "given up after a few steps: another start was ahead"
+    SCREENED = "ended after a few steps, as another start was better"
     EXHAUSTED = "the largest number of iterations was reached before a maximum"
 
 

@@ -100,7 +100,8 @@ def fit(
     ] = None,
     target: Target = None,
     test: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Other rows, to estimate the error on.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Other rows, on which the error is estimated."),
     ] = None,
     model: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the model here.")
@@ -116,13 +117,15 @@ def fit(
         bool, typer.Option("--balanced", help="Decide as if classes were equally frequent.")
     ] = False,
     centres: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Kernels of the model; fewer are faster.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of kernels in the model; fewer are faster."),
     ] = None,
     max_memory: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Fit in blocks of rows beyond this, such as 500MB (methods fisher, committee).",
+            help="Memory of the fit, such as 500MB, beyond which it reads its rows in blocks (methods "
+            "fisher, committee and ridge).",
         ),
     ] = None,
     out_of_core: Annotated[
@@ -130,8 +133,8 @@ def fit(
         typer.Option(
             "--out-of-core",
             help="Also read the table in parts, for files larger than memory (methods fisher, "
-            "committee). Temporary files take about eight bytes for each feature of each row; "
-            "TMPDIR names their folder.",
+            "committee and ridge). Temporary files take about eight bytes for each feature of each "
+            "row; TMPDIR names their folder.",
         ),
     ] = False,
     held_out: HeldOutRows = "auto",
@@ -284,7 +287,7 @@ def explain(
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
 ) -> None:
-    """Say why every row is answered so: what each column adds, and which change would turn it.
+    """Explain the answer for every row: what each column adds, and which change would turn it.
 
     Columns add to the margin between the two likeliest classes, or take from it, beyond where it
     is if nothing is known of the row. The margin is the logarithm of how many times likelier the

@@ -46,7 +46,9 @@ Penalty = Annotated[
 HeldOutRows = Annotated[
     Literal["auto", "folds", "split", "none"],
     typer.Option(
-        metavar="HOW", help="Without --test: folds (up to 2,000 rows), split (beyond), none."
+        metavar="HOW",
+        help="How the error is estimated without --test: folds (auto up to 2,000 rows), split (auto "
+        "beyond), none.",
     ),
 ]
 Target = Annotated[
@@ -80,7 +82,7 @@ Groups = Annotated[
 Seed = Annotated[
     int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of every random choice.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by fit.")]
 Raw = Annotated[

@@ -35,12 +35,12 @@ _FEW_ROWS = 20  # below, nothing is said about columns that look like identifier
 _EMPTY = ("it has no values", "they have no values")
 _CONSTANT = "each has one value only"
 _NUMBERING = "each numbers the rows"
-_OWN_TEXT = "every row has a text of its own, as identifiers do"
+_OWN_TEXT = "every row has a different text, as identifiers have"
 _EXTREME = (
     f"{{:g}} is too large to compute with (beyond {_LARGEST:g}). Leave the field empty if such a "
     "number stands for an unknown value, or use larger units."
 )
-_INFINITE = "an infinite value. Leave the field empty if it is unknown."
+_INFINITE = "the value is infinite. Leave the field empty if it is unknown."
 _DATE = (
     r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[/.]\d{1,2}[/.](\d{2}|\d{4})( .*)?|\d{4}/\d\d?/\d\d?"
 )
@@ -104,7 +104,7 @@ def _as_number(values: pd.Series, source: FilePath) -> pd.Series:
     if len(wrong):
         raise TableError(
             f"{source}, {place(values, wrong[0])}, column {values.name!r}: "
-            f"{values.iloc[wrong[0]]!r} is not a number, as this column was in training."
+            f"{values.iloc[wrong[0]]!r} is not a number, but the column held numbers in training."
         )
     return parsed
 
@@ -119,8 +119,8 @@ def refuse_unusable(table: pd.DataFrame, asked: ColumnOptions) -> None:
         if stray is not None:
             raise TableError(
                 f"{asked.path}, {place(table, stray)}, column {name!r}: "
-                f"{values.iloc[stray]!r} is not a number, though most of the column are. Leave "
-                f"unknown values empty, or declare the column as text with "
+                f"{values.iloc[stray]!r} is not a number, though most values of the column are. "
+                f"Leave unknown values empty, or declare the column as text with "
                 f"{asked.option('text', str(name))}."
             )
 

@@ -104,7 +104,7 @@ def fit(rows: RowSource, asked: Asked, groups: np.ndarray | None = None) -> Comm
         found, X, places = pricing.add_up(), rows.X, rows.kept
     else:
         if any(asked.learns):
-            log.info("rows in blocks: relevance is not learned")
+            log.info("rows are read in blocks, so that the relevance of columns is not learned")
         scores: DaskScores | LocalScores = (
             DaskScores.of(rows) if isinstance(rows, DaskRows) else LocalScores.of(_local(rows))
         )
@@ -141,7 +141,7 @@ def _priced(
     assert labels is not None
     learning = [i for i, learns in enumerate(asked.learns) if learns]
     if learning and not families[0].design.every_row:
-        log.info("rows are not centres: relevance is not learned")
+        log.info("not every row is a centre, so that the relevance of columns is not learned")
         learning = []
     index, count = arrays.to_numpy(labels.index), len(families) + len(learning)
     folds, apart = [], None

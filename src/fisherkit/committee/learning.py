@@ -69,7 +69,11 @@ def learn(
             centred = (Y - weights.fold_mean(Y) - found[0])[:, :, None]
             handicap = pricing.loss(plain) - pricing.loss(centred)
         scale = rows.relevance(kernel, start.mu)
-        log.info("%s learns: folds cost %.3g of log-loss", family.name, handicap)
+        log.info(
+            "%s learns which columns matter: fits to folds have %.3g more log-loss",
+            family.name,
+            handicap,
+        )
         mus = np.array([start.mu * _DOUBLE_OCTAVE**step for step in _STEPS])
         octave = kernel.family.step**2
         for step in _STEPS:
@@ -90,7 +94,11 @@ def learn(
                 )
             )
     except NotSolvedError:
-        log.info("%s learns nothing: no Cholesky factor at mu %.3g", family.name, start.mu)
+        log.info(
+            "%s does not learn which columns matter: no Cholesky factor exists at mu %.3g",
+            family.name,
+            start.mu,
+        )
         return None
     return scale
 

@@ -252,7 +252,7 @@ class Pricing:
     ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """Which members may end up with weight, whatever the widths still to come bring.
 
-        Those of a family compete among themselves where families are stacked.
+        Members of a family compete among themselves where families are stacked.
         """
         rivals = self.rungs
         if self.combine == "families":

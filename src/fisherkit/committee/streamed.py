@@ -281,7 +281,11 @@ class _Fit:
         size = min(self.parts.capacity // len(GRID), int(0.5 * rows.budget.bytes) // moments)
         count = -(-len(every) // max(size, 1))
         if count > 1:
-            log.info("groups of widths, as max_memory allows: %d times two passes", count)
+            log.info(
+                "max_memory does not hold all widths at once: two passes for each of %d groups "
+                "of widths",
+                count,
+            )
         for group in np.array_split(np.arange(len(every)), count):
             yield [every[i] for i in group]
 

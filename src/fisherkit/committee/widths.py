@@ -56,7 +56,7 @@ def worth_a_fit(
         combine="average",
         min_weight=0.0,
     )
-    log.info("%d rows, to see which widths are worth a fit", Y.shape[0])
+    log.info("comparing widths on %d rows", Y.shape[0])
     price(families, len(families), Y, pricing, folds)
     mass: dict[int, dict[float | None, float]] = {family.number: {} for family in families}
     likely: dict[int, dict[float | None, float]] = {family.number: {} for family in families}
@@ -75,7 +75,7 @@ def worth_a_fit(
             least = max(max(own.values()) + margin, sorted(own.values())[-_WIDTHS:][0])
         gammas = [gamma for gamma in family.gammas if own[gamma] >= least]
         found.append(Worth(gammas, likely[family.number]))
-    log.info("%d widths are", sum(len(worth.gammas) for worth in found))
+    log.info("fitting %d widths to all rows", sum(len(worth.gammas) for worth in found))
     return found
 
 

@@ -30,7 +30,7 @@ class Bias:
     directions : int
         How many directions of the rows P leaves out.
     variance : float
-        That of a penalised bias, a priori.
+        The prior variance of a penalised bias.
     """
 
     directions: ClassVar[int] = 0

@@ -110,7 +110,7 @@ class Residuals:
         return self.BY / self.weights.root[:, None]
 
     def taken(self, rows: Array) -> Residuals:
-        """Those of some of the rows; E is that of all."""
+        """The residuals of some of the rows; E is still that of all rows."""
         xp = arrays.namespace(self.Y)
         return Residuals(
             Y=xp.take(self.Y, rows, axis=0),

@@ -76,8 +76,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
     linear : bool, default=False
         Add a linear part to the RBF kernel.
     evidence : {"fisher", "lssvm"}, default="fisher"
-        "lssvm" is that of a Bayesian LS-SVM, a regression on the labels. The two agree unless the
-        classes are nearly separable.
+        The evidence that is maximised: that of the discriminant, or of a Bayesian LS-SVM, which is
+        a regression on the labels. The two agree unless the classes are nearly separable.
     n_restarts : int, default=3
         Starts of the optimiser, the best points of a coarse grid (for a kernel object: its own
         parameters and random ones); after a few steps the best goes on alone.
@@ -91,8 +91,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         to 3,000 distinct ones, and 300 inducing points beyond.
     probability : {"loo", "noise_model"}, default="loo"
         How `predict_proba` comes about: one slope fitted to leave-one-out decisions, or the noise
-        model of the paper, which is over-confident. With the latter `decision_function` are its
-        log odds.
+        model of the paper, which is over-confident. With the noise model, the values of
+        `decision_function` are its log odds.
     random_state : int, RandomState instance or None, default=None
         For inducing points and, with a kernel object, for the starts.
     verbose : bool, default=False
@@ -124,7 +124,7 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         there, ``evaluations`` and ``ending``; best first. With ``ard`` these are the starts of one
         width, after the climb that learned the relevances from where the best of them ended.
     status_ : Ending
-        Of the best; its value is a sentence.
+        How the best start ended; its value is a sentence.
     class_centres_ : (n_classes, n_classes - 1)
         Where the class centres are put in the space of `latent`.
     expected_error_ : float
@@ -138,8 +138,8 @@ class BayesianFisherClassifier(DiscriminantMixin, KernelModel):
         inducing points) held; of the scores, also with ``probability="noise_model"``.
     dual_coef_ : (m,) for two classes, otherwise (n_classes, m)
     intercept_ : scalar or (n_classes,)
-        Of the score f(x) = sum_i k(x, z_i) dual_coef_i + intercept; k has the amplitude in units of
-        the total noise.
+        Coefficients and intercept of the score f(x) = sum_i k(x, z_i) dual_coef_i + intercept; k
+        has the amplitude in units of the total noise.
 
     Notes
     -----

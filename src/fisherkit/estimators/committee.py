@@ -53,7 +53,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         Kernel coefficients to use instead. Kernels that have none ignore both parameters.
     learn : bool or sequence of bool, default=False
         Whether each kernel has a second family that learns how much each column matters (rbf,
-        laplacian and exponential can): from slopes of a fit, priced on folds that it has not seen.
+        laplacian and exponential can): from slopes of a fit, judged on folds that it has not seen.
     combine : {"average", "families", "stack", "best"}, default="average"
         "average" weighs members by the root of their leave-one-out likelihood, "stack" fits
         non-negative weights to the leave-one-out logits, shrunk to the average, "families"
@@ -63,7 +63,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         Members of less weight are dropped, and the others rescaled: prediction evaluates only
         widths that matter.
     degree, coef0 : float, default=3, 1.0
-        Of the polynomial and sigmoid kernels.
+        Parameters of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
         Extra arguments of callable kernels.
     penalty : {"rkhs", "coefficients"}, default="rkhs"
@@ -113,9 +113,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         fit to a Dask collection). Conditional on the weights and calibrations (with W and c), which
         have seen the row; the log-loss on new rows is higher.
     calibration_ : Slope or Softmax
-        One: decisions are log-odds. From three classes on it has the ``matrix`` W and the
-        ``shift`` c that act on the members' average, the ``ridge`` chosen for them, and the
-        cross-fitted ``log_loss`` and ``error`` of training rows that had no part in W and c.
+        A slope of one: decisions are log-odds. From three classes on it has the ``matrix`` W and
+        the ``shift`` c that act on the members' average, the ``ridge`` chosen for them, and the
+        cross-fitted ``log_loss`` and ``error`` of training rows that W and c were not fitted to.
     status_ : Status
         Its value is a sentence.
 

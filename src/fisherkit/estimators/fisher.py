@@ -61,7 +61,7 @@ class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
         least 40 different rows, on four folds of its own whatever ``cv`` says, in about twice the
         time of one width; ``selection_`` is then in the units of the features that the kernel sees.
     degree, coef0 : float, default=3, 1.0
-        Of the polynomial and sigmoid kernels.
+        Parameters of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
         Extra arguments of a callable kernel.
     penalty : {"rkhs", "coefficients"}, default="rkhs"
@@ -73,8 +73,8 @@ class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
     criterion : {"auto", "press", "log_loss", "error", "smoothed_error"} or callable, default="auto"
         What selection minimises on held-out rows. "auto" is "log_loss" for ``multiclass="softmax"``
         with three classes or more, "press" otherwise. A callable
-        ``loss(y, decision, sample_weight)`` is priced on the grid of mu; decisions of more than two
-        classes are indicator scores.
+        ``loss(y, decision, sample_weight)`` is evaluated on the grid of mu; decisions of more than
+        two classes are indicator scores.
     cv : int, splitter or iterable, default=None
         ``None`` is leave-one-out; otherwise closed-form cross-validation on these folds chooses
         the hyper-parameters. `loo_decision_` and the calibration stay leave-one-out.
@@ -132,7 +132,7 @@ class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
         The ``value`` of the slope that takes decisions to probabilities, and in ``status`` how it
         was found (its value is a sentence). A softmax has a ``value`` of one, a and b as ``slope``
         and ``offset``, W and c as ``matrix`` and ``shift``, the ``ridge`` chosen, and cross-fitted
-        ``log_loss`` and ``error``: those of training rows that had no part in W and c.
+        ``log_loss`` and ``error``: those of training rows that W and c were not fitted to.
     selection_ : Selection
         The choice (``mu``, ``gamma``, and the ``value`` of the ``criterion`` there), the ``status``
         (its value is a sentence that says why the search ended; at a bound it is logged as a

@@ -237,7 +237,7 @@ class SparseFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Kernel coefficient; "cv" tries 7 widths about the spread of the data, beyond 1,700 rows on
         1,000 of them first.
     degree, coef0 : float, default=3, 1.0
-        Of the polynomial and sigmoid kernels.
+        Parameters of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
         Extra arguments of a callable kernel.
     cv : int, splitter, iterable or None, default=5
@@ -401,7 +401,7 @@ class ForwardFisherClassifier(ExpansionMixin, DecisionMixin, KernelModel):
         Kernel coefficient; "cv" tries 7 widths about the spread of the data, beyond 1,700 rows on
         1,000 of them first.
     degree, coef0 : float, default=3, 1.0
-        Of the polynomial and sigmoid kernels.
+        Parameters of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
         Extra arguments of a callable kernel.
     cv : int, splitter, iterable or None, default=5

@@ -65,7 +65,8 @@ def audit(
             How much the mean squared leave-one-out residual of the other rows falls if the row is
             left out altogether: positive for rows that harm the predictions of others.
 
-        Of a regression, sorted by the size of ``ratio``, there are instead of the first three
+        For a regression the table is sorted by the size of ``ratio``, and the first three columns
+        are replaced by
 
         ``target``
             As given.

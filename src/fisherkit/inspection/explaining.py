@@ -66,7 +66,7 @@ class Explanation:
     contributions : (n, c)
         What each column adds to the margin. With ``base`` they add up to it.
     standard_error : (n, c)
-        Of the contributions: zero where they are exact.
+        Standard errors of the contributions: zero where these are exact.
     base : (n,)
         The margin where no column is known.
     margin : (n,)
@@ -131,7 +131,7 @@ class Explanation:
         return pd.concat([pd.DataFrame(found, index=self.table.index), values], axis=1)
 
     def to_shap(self) -> shap.Explanation:
-        """The same for the plots of the package shap.
+        """The explanation for the plots of the package shap.
 
         Of two classes the values speak for ``classes_[1]`` in every row, so that rows compare.
         """
@@ -161,16 +161,16 @@ class Explanation:
         margin = self.margin[row]
         if self.seconds is None:
             said = [
-                f"The prediction is {amount(margin)}; without any column it is "
-                f"{amount(self.base[row])}."
+                f"The prediction is {amount(margin)}; if no column were known it would "
+                f"be {amount(self.base[row])}."
             ]
             names = "It is raised by", "It is lowered by"
         else:
             odds = math.exp(min(margin, 700.0))
             said = [
                 f"The answer is {self.answers[row]} rather than {self.seconds[row]}, with odds of "
-                f"{odds:.3g} to 1 (a margin of {margin:.3g}; without any column it is "
-                f"{self.base[row]:.3g})."
+                f"{odds:.3g} to 1 (a margin of {margin:.3g}; if no column were known it "
+                f"would be {self.base[row]:.3g})."
             ]
             names = "In favour are", "Against it are"
         values = self.contributions[row]

@@ -99,7 +99,7 @@ class Judged:
     X : (b, d)
         Features of the rows.
     scores : (b, k)
-        Of the rows as they are, once all parts have been looked at.
+        Scores of the rows as they are, once all parts have been looked at.
     parts : iterable of LeftOutTerm
         What changes of scores follow from.
     finish : callable
@@ -169,8 +169,8 @@ def column_importance(
     the probabilities, or the softmax, is that of the fit.
 
     *Committees.* Every member with weight is left out so, one kernel width after the other; members
-    that have learned which columns matter were priced on folds, and the model without a row is
-    theirs of the other folds. Weights and calibrations are those of the fit. A committee keeps
+    that have learned which columns matter were judged on folds, and the model without a row is
+    the one of the other folds. Weights and calibrations are those of the fit. A committee keeps
     neither sample weights nor groups: one that had them is judged on new rows only.
 
     A column may be important to the model in place of another that says the same; permuting one of

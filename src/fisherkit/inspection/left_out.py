@@ -152,7 +152,7 @@ def calibrated_logits(
 ) -> np.ndarray:
     """Leave-one-out decisions times the slope that they call for, (n, k).
 
-    Those of a softmax are its logits, fitted to these rows with the ridge of the model.
+    For a softmax these are its logits, fitted to these rows with the ridge of the model.
     """
     decided, decisions = decide_rows(fit, rule, classes, ridge=ridge)
     return decided.slope.value * arrays.to_numpy(decisions)

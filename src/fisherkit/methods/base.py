@@ -159,7 +159,7 @@ class TableModel(BaseEstimator):
         sample_weight : (n,), default=None
             Number of copies of each row.
         groups : (n,), default=None
-            Rows of a group (of a person, say) stay together in every fold that prices models.
+            Rows of a group (of a person, say) stay together in every fold that judges models.
 
         Returns
         -------

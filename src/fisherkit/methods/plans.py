@@ -27,7 +27,7 @@ from fisherkit.methods.registry import (
 from fisherkit.rows import memory_budget
 
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
-_LEARN_ROWS = 3000  # up to which the relevance of columns is learned unasked
+_LEARN_ROWS = 3000  # up to which the relevance of columns is learned by default
 _FOLDS = 5
 
 Kernels = str | Sequence[str | tuple[str, str]] | None

@@ -59,9 +59,9 @@ class TableClassifier(ClassifierMixin, TableModel):
     parameters : dict, default=None
         Further parameters of the method's classifier.
     max_memory : int, str or None, default=None
-        As of `KernelFisherClassifier`.
+        Memory beyond which the fit reads its rows in blocks, as in `KernelFisherClassifier`.
     random_state : int, RandomState or None, default=0
-        Of centres and parts of the rows.
+        Seed of the draw of centres and of parts of the rows.
     verbose : bool, default=False
         Print what is being done, and how far it is, on standard error.
 
@@ -94,7 +94,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         e^{-\gamma |S - S'|^2}, \quad e^{-\gamma |Q - Q'|^2}, \quad e^{-\gamma |S - S'|_1}, \quad
         e^{-\gamma |Q - Q'|_1}, \quad e^{-\gamma |S - S'|} ,
 
-    the last three also with each feature in a unit that was learned from gradients of a fit, priced
+    the last three also with each feature in a unit that was learned from gradients of a fit, judged
     on four folds. Families are stacked by the cross-entropy of left-out rows.
 
     ``sample_weight`` counts copies of rows.
@@ -270,7 +270,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     ) -> np.ndarray:
         """Sets of labels that contain those of new rows with the confidence asked for.
 
-        As of `KernelFisherClassifier.predict_set`, whose options it takes; (n, n_classes) of bool.
+        They are those of `KernelFisherClassifier.predict_set`, whose options this method takes;
+        (n, n_classes) of bool.
         """
         features = self.prepare(X)
         return self.estimator_.predict_set(features, confidence, **options)

@@ -121,8 +121,8 @@ def mention_spreads(spread: np.ndarray) -> None:
     spread = spread[spread > 0]
     if len(spread) and spread.max() > _SCALE_RATIO * spread.min():
         log.info(
-            "feature scales differ by a factor of %.3g; estimators do not scale features, put "
-            "a StandardScaler in front",
+            "the scales of the features differ by a factor of %.3g; estimators do not scale "
+            "features: put a StandardScaler in front",
             spread.max() / spread.min(),
         )
 

@@ -52,7 +52,7 @@ from fisherkit.rows.sums import Block, Numbers, Sums, moment_numbers
 
 INVISIBLE = 1e-10  # of the smallest mu priced: directions below it are left out
 _POWER_STEPS = 8  # of the power iterations that estimate a condition number
-_MANY = 2048  # centres from which on pivots are sought among the leading ones only
+_MANY = 2048  # centres beyond which pivots are sought among the leading ones only
 _LOSS = 256.0  # factor of the (worst) error that solving for fewer pivots may cost
 _PLAIN = 1e-10  # error of the features that saves solving for pivots again in pass 2
 _DEPENDENT = 300.0  # error of moments where centres nearly depend on each other, as seen

@@ -490,7 +490,9 @@ def fit_rows(
             guess = _Guess(search.mus, search.best, near)
     doubt = form.doubt(guess.mu)
     if doubt > _DOUBT:  # so say the pilot rows, or all rows where these misjudged
-        log.info("pass 1 again: about mu=%.1e, its rounding is %.0e", guess.mu, doubt)
+        log.info(
+            "pass 1 again: near mu=%.1e the rounding error of its sums is %.0e", guess.mu, doubt
+        )
         form = refined(rows, form, least=min(floor, guess.mu))
         step = replace(step, form=form)
         prices = _Prices(step, floor, rows, keep)
@@ -523,7 +525,9 @@ def _fit_sampled(
     """The mu that a loss of all rows together prefers on some of them."""
     search = MuSearch(_Sampled.of(step, floor, some, every=every), given=mu)
     if step.form.doubt(search.best_mu) > _DOUBT:
-        log.info("pass 1 again: about mu=%.1e, it is rounding", search.best_mu)
+        log.info(
+            "pass 1 again: near mu=%.1e its sums are dominated by rounding errors", search.best_mu
+        )
         step = replace(step, form=refined(rows, step.form, least=min(floor, search.best_mu)))
         search = MuSearch(_Sampled.of(step, floor, some, every=every), given=mu)
     chosen, value, status = search.refine()

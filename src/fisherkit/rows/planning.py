@@ -91,7 +91,7 @@ def plan_for(
 def refusal(whole: str, reason: str) -> str:
     """Why rows cannot be read in blocks, though for a reason they have to."""
     return (
-        f"Rows have to be read in blocks ({reason}), which excludes {whole}, or raise max_memory."
+        f"Rows have to be read in blocks ({reason}), which excludes {whole}; or raise max_memory."
     )
 
 

@@ -41,7 +41,7 @@ from fisherkit.tuning import Slope, Softmax, fit_decisions, fit_slope, log
 _LEVELS = (1000, 4000)  # rows that say which widths are worth comparing on more
 _SHARE = 0.6  # of all rows: a level has fewer
 _SURVIVORS = 3  # widths of a level that are compared on more rows, at most
-MANY, CANDIDATES = 3000, 2000  # centres beyond which fewer are candidates unasked, and how many
+MANY, CANDIDATES = 3000, 2000  # centres beyond which fewer are candidates by default, and how many
 
 
 @dataclass(frozen=True)

@@ -245,8 +245,8 @@ def _encoding(path: Path, encoding: str) -> str:
         return _MARKS[mark]
     if b"\0" in start and not encoding.lower().startswith(("utf-16", "utf-32")):
         raise TableError(
-            f"{path}, line {start[: start.index(0)].count(10) + 1}: a zero byte. This is not a "
-            "text file, or one in UTF-16 (then give its encoding, utf-16)."
+            f"{path}, line {start[: start.index(0)].count(10) + 1}: there is a zero byte. "
+            "Either this is no text file, or its encoding is utf-16 (--encoding utf-16)."
         )
     return encoding
 

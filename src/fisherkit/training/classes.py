@@ -166,7 +166,7 @@ class Classification(Goal):
             classes, counts = np.unique(y, return_counts=True)
             raise TableError(
                 f"{source}: with {counted(int(counts.min()), 'row')} of "
-                f"{str(classes[counts.argmin()])!r} there are folds of one class alone. Use "
+                f"{str(classes[counts.argmin()])!r} some folds would have one class only. Use "
                 "--held-out none, or more rows."
             )
 

@@ -79,7 +79,7 @@ def _one_number(target: str, alike: list[str], *, text: bool) -> str:
     """The remark on labels that are written differently and are the same number."""
     if text:
         return (
-            f"the labels {quoted(alike)} of {target!r} are classes of their own: numbers with "
+            f"the labels {quoted(alike)} of {target!r} are different classes: numbers with "
             "leading zeros, or with more digits than are computed with, are taken as text."
         )
     return (
@@ -99,7 +99,7 @@ def _missing(target: str, missing: pd.Series) -> str:
 
 
 def _unread(target: str, missing: pd.Series) -> str:
-    """The same with advice, if they are names of classes."""
+    """Which words count as missing, with advice if they are names of classes."""
     if not len(missing):
         return ""
     several = len(missing) > 1

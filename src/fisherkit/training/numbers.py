@@ -45,9 +45,11 @@ class Distances(Tally):
 
     @property
     def more(self) -> list[str]:
-        if self.inside is None:
+        if self.inside is None or not self.rows:
             return []
-        return [f"{self.inside} of {counted(self.rows, 'interval')} contain the target"]
+        return [
+            f"{self.inside} of {counted(self.rows, 'interval')} for new rows contain the target"
+        ]
 
 
 class Regression(Goal):

@@ -19,10 +19,12 @@ from fisherkit.training.fitting import goal_of
 from fisherkit.training.goals import Tally
 from fisherkit.training.saved import columns, targets
 
-UNASKED = 0.9  # confidence of the sets and intervals of small models, unless another is asked for
+BY_DEFAULT = 0.9  # confidence of the sets and intervals of small models
 
 _SMALL = 2000  # training rows
-_BY_CHANCE = "; rows of the training repeat one another, so some of these may be equal by chance"
+_BY_CHANCE = (
+    "; rows of the training repeat one another, so that some of these may be equal by chance"
+)
 
 
 @dataclass
@@ -67,7 +69,7 @@ class Predictions:
             if not self.goal.has_sets(model):
                 raise RecipeError(f"--confidence: {self.goal.about_sets(model)}.")
         elif self.file.metadata["summary"]["rows"] <= _SMALL and self.goal.has_sets(model):
-            self.confidence = UNASKED
+            self.confidence = BY_DEFAULT
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Tables indexed by the lines of the file.
@@ -107,10 +109,13 @@ class Predictions:
         if self.errors.rows:
             what = self.goal.answer
             notes.append(f"error on {self.rows.path}: {self.errors} with a {what}{self._split()}")
-            notes += self.errors.more
+            notes += (self.errors_new if self.errors_seen.rows else self.errors).more
         elif 2 * self.rows_seen > self.rows_read:
             subject = f"{self.rows_seen} of {counted(self.rows_read, 'row')}"
-            notes.append(f"{subject} equal rows of the training; the model is surer of those")
+            notes.append(
+                f"{subject} equal rows of the training, and a model is more certain of rows that "
+                "it was fitted to"
+            )
         return notes
 
     def _see_targets(self, given: np.ndarray) -> np.ndarray:
@@ -128,7 +133,7 @@ class Predictions:
             return ""
         caution = _BY_CHANCE if self._seen is not None and self._seen.repeats else ""
         told = seen.rows + new.rows
-        sample = f", by a sample of {told}" if told < self.errors.rows else ""
+        sample = f", by a sample of {told} rows" if told < self.errors.rows else ""
         equal = f"{'equals one' if seen.rows == 1 else 'equal rows'} of the training"
         if not new.rows:
             all_of = f"all of them{sample}," if sample else "all of them"

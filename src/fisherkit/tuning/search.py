@@ -124,7 +124,10 @@ def tune(
         try:
             return _by_levels(tuner, levels)
         except NotServed:
-            log.info("rounding is too large for single factorisations: decomposing instead")
+            log.info(
+                "rounding errors are too large for single factorisations: the kernel matrix is "
+                "decomposed instead"
+            )
     edge = None
     if decomposer is None and design.every_row:
         widths = _WIDTHS if search_gamma else 1
@@ -361,7 +364,7 @@ def _by_cholesky(
         digits, sampled = SINGLE, None
         if size is not None:
             digits, sampled = SAMPLED.format(size), np.sort(order[-size:])
-        log.info("the fit of all %d rows", gram.n)
+        log.info("fitting all %d rows", gram.n)
         many = solve_many(gram, problem.Y, design.weights, design.bias, mu, order, size)
         if many is not None:
             solved, method = (many.ridge, many.unit), many.method
@@ -408,7 +411,7 @@ def _sampled(problem: Problem, order: np.ndarray) -> int | None:
     counts, seen = labels.sum(axis=0), labels[order[-size:]].sum(axis=0)
     if np.all(seen >= np.minimum(counts, _OF_A_CLASS)):
         return size
-    log.info("a class is rare: every row is left out, instead of %d rows", size)
+    log.info("a class is rare, so that every row is left out instead of a sample of %d rows", size)
     return None
 
 
@@ -557,7 +560,7 @@ def _reason(design: Design, selection: Selection, centres: int) -> str:
     elif selection.method == "conjugate":
         how = "width and mu by levels, then conjugate gradients"
     elif n <= SMALL:
-        why = "few enough to look for no factor"
+        why = "so few that no low-rank factor was looked for"
     return f"{n} rows fit in memory, {why}: {how}"
 
 

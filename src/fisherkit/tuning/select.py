@@ -47,25 +47,27 @@ class Status(Enum):
     GRID_MINIMUM = "the best value on the grid: this criterion has no derivative to refine it"
     AT_LOWER_BOUND = (
         "the criterion keeps falling as mu shrinks to its floor: the kernel may be too wide, "
-        "or the data noiseless"
+        "or the data without noise"
     )
     AT_UPPER_BOUND = (
-        "the criterion keeps falling as mu grows: at this kernel width the data show little "
-        "that a constant does not"
+        "the criterion keeps falling as mu grows: at this kernel width the model predicts hardly "
+        "better than a constant"
     )
     AVERAGES = (
         "the criterion is best at the largest mu: probabilities are calibrated, so that the size "
         "of scores does not count, and averages over the classes order rows best"
     )
     NOISELESS = (
-        "held-out rows are predicted to rounding; this is the largest mu on the grid that does so"
+        "held-out rows are predicted exactly, up to rounding; this is the largest mu on the grid "
+        "for which they are"
     )
     AT_WIDEST = (
-        "the criterion keeps falling as the kernel widens: a linear or polynomial kernel may do"
+        "the criterion keeps falling as the kernel widens: a linear or polynomial kernel may be "
+        "enough"
     )
     AT_NARROWEST = (
-        "the criterion keeps falling as the kernel narrows: nearest neighbours decide, or rows "
-        "repeat"
+        "the criterion keeps falling as the kernel narrows: nearest neighbours alone decide, or "
+        "rows repeat one another"
     )
     GIVEN = "mu was given, not searched"
 
@@ -130,7 +132,7 @@ class Selection:
         What was chosen from the number of rows and the memory budget, and why; empty where the
         basis was asked for and memory holds the fit.
     leave_one_out : str
-        Of which rows the left-out scores are known, and how well.
+        For which rows the left-out scores are known, and how well.
     error : float
         Standard error of the ``value``, where a sample of the rows has been left out; otherwise
         NaN.

@@ -84,8 +84,8 @@ class Softmax(Slope):
     ridge : float
         How strongly W is drawn to the identity, chosen from 1, 3, 10 and 30.
     log_loss, error : float
-        Mean log-loss, and share of wrong answers, of rows that had no part in W and c (by 5 folds).
-        They are weighted as the fit is, and NaN where the scores of all rows are alike.
+        Mean log-loss, and share of wrong answers, of rows that W and c were not fitted to (by 5
+        folds). They are weighted as the fit is, and NaN where the scores of all rows are alike.
     rows : int
         The rows of which these are means.
     """

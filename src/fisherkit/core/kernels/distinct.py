@@ -32,7 +32,7 @@ class Distinct:
 
     @classmethod
     def rows(cls, X: Array) -> Distinct:
-        """Of the rows of X (n, d)."""
+        """The different rows of X (n, d)."""
         return cls.of(fingerprints(X))
 
     @property

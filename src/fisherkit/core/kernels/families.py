@@ -253,7 +253,7 @@ class Laplacian(Stationary):
     def slopes(self, X: Array, coef: Array, gamma: float) -> Iterator[Array]:
         """-gamma sum_i sign(x_j - x_ij) k(x, x_i) coef_i.
 
-        Of a column with two values, as indicators have, the sums over the rows of one value are
+        Where a column has two values, as indicators have, the sums over the rows of one value are
         products with the matrix as it is.
         """
         xp = arrays.namespace(X)

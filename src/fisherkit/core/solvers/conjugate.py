@@ -166,7 +166,7 @@ def _diagonal(system: System, P: Preconditioner, rows: np.ndarray) -> np.ndarray
 
 
 def _own(columns: Array, rows: np.ndarray) -> np.ndarray:
-    """Of each of the columns (n, k) the entry in its row (k,)."""
+    """The entry of each column (n, k) in the row that belongs to it (k,)."""
     places = arrays.indices(rows * columns.shape[1] + np.arange(len(rows)), columns)
     xp = arrays.namespace(columns)
     return arrays.to_numpy(xp.take(xp.reshape(columns, (-1,)), places, axis=0))

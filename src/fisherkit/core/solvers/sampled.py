@@ -47,7 +47,7 @@ def _rank(n: int) -> int:
 
 @dataclass(frozen=True)
 class SampledResolvent:
-    """Of B(mu) the diagonal of sampled rows; NaN for the others."""
+    """The diagonal of B(mu) for sampled rows; NaN for the others."""
 
     known: Array
 
