@@ -38,7 +38,7 @@ _SHARED = {
     "Centres, rank": "Centres are the training rows whose kernels make up the model. The rank is "
     "the number of independent directions that the fit can use.",
     "Gradient boosting": "Many small decision trees, each of which corrects those before it: "
-    "scikit-learn’s HistGradientBoosting with its usual settings.",
+    "HistGradientBoosting of scikit-learn with its usual settings.",
 }
 WORDS = _SHARED | {
     "Logistic regression": "A weighted sum of the columns, turned into probabilities.",

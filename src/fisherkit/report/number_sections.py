@@ -17,7 +17,7 @@ from fisherkit.report.blocks import (
     text,
 )
 from fisherkit.report.left_out_scores import wilson
-from fisherkit.report.numbers import LEVELS, NumberEvidence, NumberRival, Predicted
+from fisherkit.report.numbers import CONFIDENCES, NumberEvidence, NumberRival, Predicted
 from fisherkit.report.reasons import Example, Mattering
 from fisherkit.report.row_sections import reasons
 from fisherkit.report.verdict_sections import Answer, about_columns, beside_others
@@ -112,7 +112,7 @@ def how_trusted(evidence: NumberEvidence) -> Answer:
     coverage = evidence.coverage
     if coverage is None:
         return "There are none", "fair", "A model fitted in blocks of rows gives no intervals."
-    held, width = coverage.held[LEVELS.index(0.9)], coverage.width[LEVELS.index(0.9)]
+    held, width = coverage.held[CONFIDENCES.index(0.9)], coverage.width[CONFIDENCES.index(0.9)]
     said = (
         f"Of {coverage.rows:,} rows, {percent(held)} lie in their interval of 90 %, which is "
         f"{amount(width)} wide on average."
@@ -255,11 +255,11 @@ def intervals(evidence: NumberEvidence) -> Section | None:
             "range": wilson(held * coverage.rows, coverage.rows),
             "n": coverage.rows,
         }
-        for held, level in zip(coverage.held, LEVELS, strict=True)
+        for held, level in zip(coverage.held, CONFIDENCES, strict=True)
     ]
     rows = [
         [percent(level), percent(held), amount(width)]
-        for level, held, width in zip(LEVELS, coverage.held, coverage.width, strict=True)
+        for level, held, width in zip(CONFIDENCES, coverage.held, coverage.width, strict=True)
     ]
     return section(
         "Can I trust the intervals?",

@@ -13,7 +13,7 @@ from fisherkit.core import arrays
 from fisherkit.estimators import inside
 from fisherkit.training import Training
 
-LEVELS = (0.5, 0.8, 0.9, 0.95)
+CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
 _BEYOND = 2.0  # standard errors from which a difference is more than chance
 _FITTED, _JUDGED, _FOLDS = 1500, 500, 5  # rows of the fits that intervals are tried on
 
@@ -89,8 +89,8 @@ class NumberRival:
 class Coverage:
     """How often intervals hold the truth of rows that their model has not seen.
 
-    ``held`` and ``width`` have an entry for each confidence of `LEVELS`: the share of ``rows`` rows
-    whose interval holds the truth, and the mean width; ``fitted`` rows were behind each model.
+    ``held`` and ``width`` have an entry for each of `CONFIDENCES`: the share of ``rows`` rows whose
+    interval holds the truth, and the mean width; ``fitted`` rows were behind each model.
     """
 
     held: list[float]
@@ -103,7 +103,7 @@ class Coverage:
         """Whether no share is below what is stated by more than chance."""
         return all(
             held >= level - _BEYOND * math.sqrt(level * (1 - level) / self.rows)
-            for held, level in zip(self.held, LEVELS, strict=True)
+            for held, level in zip(self.held, CONFIDENCES, strict=True)
         )
 
 
@@ -156,13 +156,13 @@ def _coverage(training: Training, seed: int) -> Coverage | None:
     if getattr(model, "gamma_", None) is not None:
         again.set_params(gamma=model.gamma_)
     y, parts = y[order], np.array_split(np.arange(len(order)), _FOLDS)
-    held, width, rows = np.zeros(len(LEVELS)), np.zeros(len(LEVELS)), 0
+    held, width, rows = np.zeros(len(CONFIDENCES)), np.zeros(len(CONFIDENCES)), 0
     for part in parts:
         others = np.setdiff1d(np.arange(len(order)), part)
         if again.n_components is not None and not isinstance(again.n_components, str):
             again.set_params(n_components=min(again.n_components, len(others)))
         again.fit(X[others], y[others])
-        for i, level in enumerate(LEVELS):
+        for i, level in enumerate(CONFIDENCES):
             lower, upper = again.predict_interval(X[part], level)
             held[i] += np.sum((lower <= y[part]) & (y[part] <= upper))
             width[i] += np.sum(upper - lower)

@@ -318,7 +318,7 @@ def _same_rows(evidence: Evidence) -> str:
             "the most frequent class."
         )
     return (
-        f"All methods learned from the same rows and answered the same held-out rows ({aside.how}). "
-        "They are used as they come, with numbers scaled and texts as indicators for logistic "
-        "regression."
+        "All methods learned from the same rows and answered the same held-out rows "
+        f"({aside.how}). They are used as they come, with numbers scaled and texts as indicators "
+        "for logistic regression."
     )
