@@ -341,6 +341,14 @@ def test_examples_are_rows_that_the_model_answers_so(n_classes):
             assert np.sign(reason["share"]) == np.sign(own)
 
 
+def test_weights_are_said_not_to_count():
+    training = train()
+    page = describe(replace(training, weights=np.ones(len(training.y))))
+    assert any(
+        "counts each row once" in block["text"] for block in page["sections"][0]["blocks"][1:]
+    )
+
+
 def test_very_many_columns_are_not_shuffled_one_by_one():
     training = train(n=60)
     wide = pd.concat([training.X] * 700, axis=1).set_axis(range(2100), axis=1)

@@ -20,7 +20,12 @@ from fisherkit.report.left_out_scores import wilson
 from fisherkit.report.numbers import CONFIDENCES, NumberEvidence, NumberRival, Predicted
 from fisherkit.report.reasons import Example, Mattering
 from fisherkit.report.row_sections import reasons
-from fisherkit.report.verdict_sections import Answer, about_columns, beside_others
+from fisherkit.report.verdict_sections import (
+    Answer,
+    about_columns,
+    beside_others,
+    said_alone,
+)
 from fisherkit.terminal import amount, percent
 from fisherkit.training import Training
 
@@ -45,9 +50,8 @@ def verdict(evidence: NumberEvidence, found: Mattering | None, doubted: int) -> 
     if evidence.held_out is None:
         unseen = "training rows, each predicted by the model without it"
     low, high = judged.interval
-    plain = f"{how_good(evidence)[0]} on rows that it has not seen."
-    if evidence.rivals:
-        plain += f" {how_compared(evidence)[0]}, on the same rows."
+    compared = said_alone(how_compared(evidence)[0])
+    plain = f"{how_good(evidence)[0]} on rows that it has not seen.{compared}"
     return section(
         "In short",
         f"This model predicts {training.target}, a number from {amount(np.min(training.y))} to "

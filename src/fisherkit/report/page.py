@@ -36,7 +36,7 @@ from fisherkit.report import (
     row_sections,
     verdict_sections,
 )
-from fisherkit.report.blocks import Page, Section
+from fisherkit.report.blocks import Page, Section, text
 from fisherkit.report.evidence import Evidence
 from fisherkit.report.left_out_scores import live, stratified
 from fisherkit.report.numbers import NumberEvidence
@@ -58,6 +58,11 @@ VENDOR = {
     "vendor/plot.umd.min.js": "vendor/LICENSE-plot.txt",
 }
 SCRIPTS = ("charts.js", "counting.js", "live.js", "page.js")
+
+_UNWEIGHTED = (
+    "Note: the rows of the training have weights. This page counts each row once; the summary that "
+    "fisherkit fit prints has the weighted errors."
+)
 
 log = logging.getLogger(STAGES)
 
@@ -123,6 +128,8 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
         sections = _of_classes(training, found, sample, seed)
     else:
         sections = _of_numbers(training, found, seed)
+    if training.weights is not None and sections[0] is not None:
+        sections[0]["blocks"].append(text(_UNWEIGHTED))
     return {
         "title": f"Predicting {training.target} from {training.source}",
         "sections": [each for each in sections if each is not None],

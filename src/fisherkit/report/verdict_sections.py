@@ -55,7 +55,7 @@ def verdict(evidence: Evidence, found: Mattering | None, doubted: int) -> Sectio
 
 def _plain(evidence: Evidence) -> str:
     """The verdict in three short sentences."""
-    good, compared = how_good(evidence)[0], how_compared(evidence)[0]
+    good, compared = how_good(evidence)[0], said_alone(how_compared(evidence)[0])
     said = {
         Verdict.TRUSTED: "Its probabilities can be trusted",
         Verdict.UNKNOWN: "There are too few rows to tell whether its probabilities hold",
@@ -63,8 +63,15 @@ def _plain(evidence: Evidence) -> str:
         Verdict.TOO_CAUTIOUS: "Its probabilities are more cautious than they need be",
         Verdict.SHIFTED: "Its probabilities lean to one side",
     }[evidence.trust.verdict]
-    beside = "" if compared == "Not compared" else f" {compared}, on the same rows."
-    return f"{good} on rows that it has not seen.{beside} {said}."
+    return f"{good} on rows that it has not seen.{compared} {said}."
+
+
+def said_alone(compared: str) -> str:
+    """A short answer to how a model compares, as a sentence after another one."""
+    if compared == "Not compared":
+        return ""
+    words = compared.removeprefix("No: ").removeprefix("Yes, ")
+    return f" {words[0].upper()}{words[1:]}, on the same rows."
 
 
 def _lead(evidence: Evidence) -> str:

@@ -17,7 +17,7 @@
     });
     const node = make(
       "table",
-      {},
+      { className: block.last ? "wraps" : "" },
       make("thead", {}, make("tr", {}, ...head)),
       make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((text, i) => cell(text, i))))),
     );
