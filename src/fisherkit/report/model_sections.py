@@ -94,7 +94,7 @@ def _members(model: FisherCommitteeClassifier) -> list[Block]:
         ]
         for m in best
     ]
-    head = ["kernel", "width", "mu / (tr(G)/n)", "weight", "leave-one-out log-loss"]
+    head = ["kernel", "width", "mu, in units of tr(G)/n", "weight", "leave-one-out log-loss"]
     title = "The members of largest weight"
     return [{"type": "table", "title": title, "head": head, "rows": rows, "numbers": 1}]
 

@@ -213,7 +213,9 @@ def advice(evidence: Evidence, found: Mattering | None, doubted: int) -> list[st
     if worse:
         choice = f"{committee}, or use that method" if other_method else "consider that method"
         said.append(f"{worse[0]} does better on this table: {choice}.")
-    elif other_method and small and good != "poor":
+    else:
+        said += _simpler(compared)
+    if not worse and other_method and small and good != "poor":
         said.append(f"To gain accuracy, {committee}. It takes longer.")
     if (leak := _leak(evidence, found)) is not None:
         said.append(leak)
@@ -225,6 +227,17 @@ def advice(evidence: Evidence, found: Mattering | None, doubted: int) -> list[st
     if good != "poor" and not worse:
         said.append("To answer new rows: fisherkit predict MODEL new.csv -o answers.csv.")
     return said
+
+
+def _simpler(compared: list[Rival]) -> list[str]:
+    """What to say where a simple method does as well as this one."""
+    alike = [rival for rival in compared if rival.difference.side == 0]
+    if not any(rival.name == "Logistic regression" for rival in alike):
+        return []
+    return [
+        "Logistic regression does as well on this table and is simpler: choose it if you have to "
+        "show how answers come about, or keep it as a check."
+    ]
 
 
 def _leak(evidence: Evidence, found: Mattering | None) -> str | None:
