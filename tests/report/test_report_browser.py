@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 from sklearn.metrics import average_precision_score, roc_auc_score
-from trainings import table, train
+from trainings import table, train, train_numbers
 
 from fisherkit import KernelFisherClassifier
+from fisherkit.core import winners
 from fisherkit.inspection.left_out import left_out_logits, left_out_path
 from fisherkit.report import render
-from fisherkit.report.left_out_scores import BINS, COSTS, STOPS, wilson
+from fisherkit.report.left_out_scores import STOPS, wilson
 
 why = (
     "the browser tests need playwright and axe-playwright-python: pip install 'fisherkit[browser]'"
@@ -49,8 +51,10 @@ def browser():
 def reports(tmp_path_factory):
     """Trainings by name, and the files of their reports."""
     trainings = {
-        "two": train(n=150),
-        "three": train(n=120, n_classes=3),
+        "two": train(n=150, compared=True),
+        "five": train(n=200, n_classes=5, compared=True),
+        "many": train(n=520, n_classes=26, compared=True),
+        "numbers": train_numbers(compared=True),
         "bayes": train("bayes", n=80),
         "sparse": train("sparse", n=80, n_classes=3),
     }
@@ -90,7 +94,7 @@ READ = """(settings) => settings.map((setting) => {
     slider.value = value;
     slider.dispatchEvent(new Event("input"));
   }
-  const cells = document.querySelectorAll("dd[data-value], td[data-value]");
+  const cells = document.querySelectorAll("dd[data-value], td[data-value], p[data-value]");
   return Object.fromEntries([...cells].map((cell) => [cell.id, cell.dataset.value]));
 })"""
 
@@ -106,16 +110,20 @@ def refit(training, mu):
 def test_numbers_under_the_sliders_are_those_of_python_at_fifty_positions(show, reports):
     training = reports[0]["two"]
     rng = np.random.default_rng(0)
-    mus = left_out_path(training.model.estimator_).mu
-    limits = {"cost": len(COSTS), "threshold": len(STOPS), "mu": len(mus)}
-    # The cost moves the threshold, so it comes first.
-    settings = [{name: int(rng.integers(size)) for name, size in limits.items()} for _ in range(50)]
+    # Costs move the threshold, so they come first.
+    settings = [
+        {
+            "missed": float(rng.integers(1, 50)),
+            "alarm": float(rng.integers(1, 50)),
+            "threshold": int(rng.integers(len(STOPS))),
+        }
+        for _ in range(50)
+    ]
     shown = show("two").evaluate(READ, settings)
     truth = training.y == training.model.classes_[1]
-    n = len(truth)
+    n, logits = len(truth), left_out_logits(training.model.estimator_)[:, 0]
     for setting, numbers in zip(settings, shown, strict=True):
         found = {name: np.array(str(value).split(), dtype=float) for name, value in numbers.items()}
-        logits = refit(training, mus[setting["mu"]])[:, 0]
         answer = logits > np.float32(STOPS[setting["threshold"]])
         counts = {
             "tp": np.sum(answer & truth),
@@ -126,62 +134,83 @@ def test_numbers_under_the_sliders_are_those_of_python_at_fifty_positions(show, 
         for name, count in counts.items():
             assert found[name] == count, (setting, name)
         wrong = counts["fp"] + counts["fn"]
-        missed = 2.0 ** (COSTS[setting["cost"]] / 2) * counts["fn"]
+        spent = setting["missed"] * counts["fn"] + setting["alarm"] * counts["fp"]
         assert found["error"] == wrong / n
         np.testing.assert_allclose(found["interval"], wilson(wrong, n), atol=1e-12)
-        assert found["spent"] == pytest.approx(100 * (counts["fp"] + missed) / n)
+        assert found["spent"] == pytest.approx(100 * spent / n)
         assert found["recall"] == counts["tp"] / truth.sum()
         assert found["specificity"] == counts["tn"] / (~truth).sum()
         if answer.any():
             assert found["precision"] == counts["tp"] / answer.sum()
         assert found["area"] == pytest.approx(roc_auc_score(truth, logits), abs=1e-6)
         assert found["average"] == pytest.approx(average_precision_score(truth, logits), abs=1e-6)
+        even = np.log(setting["alarm"] / setting["missed"])
+        assert found["advised"] == np.argmin(np.abs(STOPS - even))
 
 
-def test_the_confusion_matrix_of_several_classes_follows_mu(show, reports):
-    training = reports[0]["three"]
-    classes = list(training.model.classes_)
-    mus = left_out_path(training.model.estimator_).mu
-    shown = show("three").evaluate(READ, [{"mu": step} for step in range(len(mus))])
+@pytest.mark.parametrize("name", ["two", "five"])
+def test_the_error_follows_mu(show, reports, name):
+    training = reports[0][name]
+    classes = training.model.classes_
+    path = left_out_path(training.model.estimator_)
+    mus = path.mu
+    shown = show(name).evaluate(READ, [{"mu": step} for step in range(len(mus))])
     index = np.searchsorted(classes, training.y)
-    for mu, numbers in zip(mus, shown, strict=True):
-        decided = np.argmax(refit(training, mu), axis=1)
-        assert float(numbers["error"]) == np.mean(decided != index)
-        for t in range(3):
-            for d in range(3):
-                count = np.sum((index == t) & (decided == d))
-                assert int(numbers[f"cell-{t}-{d}"]) == count
+    for step, numbers in enumerate(shown):
+        error = float(numbers["mu-error"])
+        assert error == np.mean(winners(path.logits[:, :, step]) != index)
+        if name == "two":  # of more classes, a fit of its own would have a softmax of its own
+            assert error == np.mean(winners(refit(training, mus[step])) != index)
+    unit = training.model.estimator_.selection_.unit
+    exact = [float(numbers["mu-value-exact"]) for numbers in shown]
+    np.testing.assert_allclose(exact, mus / unit, rtol=1e-3)
 
 
-def test_the_reliability_diagram_has_the_bins_of_python(show, reports):
-    training = reports[0]["two"]
-    page = show("two")
-    dots = page.evaluate(
-        """() => {
-          const block = JSON.parse(document.getElementById("data").textContent).sections
-            .flatMap((s) => s.blocks).find((b) => b.type === "live");
-          return new counting.Scores(block.data).reliability(block.data.chosen);
-        }"""
-    )
-    p = 1 / (1 + np.exp(-left_out_logits(training.model.estimator_)[:, 0]))
-    truth = training.y == training.model.classes_[1]
-    bins = np.searchsorted(BINS, p, side="left")
-    expected = [
-        (p[bins == b].mean(), truth[bins == b].mean(), np.sum(bins == b))
-        for b in range(10)
-        if np.any(bins == b)
-    ]
-    assert len(dots) == len(expected)
-    for dot, (x, y, n) in zip(dots, expected, strict=True):
-        assert dot["n"] == n
-        assert dot["y"] == pytest.approx(y, abs=1e-12)
-        assert dot["x"] == pytest.approx(x, abs=0.01)
+@pytest.mark.parametrize("name", ["five", "many"])
+def test_answers_of_lowest_cost_are_those_of_python(show, reports, name):
+    training = reports[0][name]
+    classes = training.model.classes_
+    k, n = len(classes), len(training.y)
+    logits = left_out_logits(training.model.estimator_)
+    p = softmax(logits.astype(np.float32).astype(float), axis=1)
+    index = np.searchsorted(classes, training.y)
+    rng, page = np.random.default_rng(0), show(name)
+    for trial in range(5):
+        costs = np.ones((k, k))
+        if trial:
+            costs = rng.integers(1, 9, size=(k, k) if k <= 6 else (k, 1)) * np.ones((k, k))
+        np.fill_diagonal(costs, 0)
+        if k <= 6:
+            typed = {f"cost-{t}-{d}": costs[t, d] for t in range(k) for d in range(k) if t != d}
+        else:
+            typed = {f"cost-{t}-any": costs[t, (t + 1) % k] for t in range(k)}
+        (shown,) = page.evaluate(READ, [typed])
+        answer = np.argmin(p @ costs, axis=1)
+        table = np.zeros((k, k), dtype=int)
+        np.add.at(table, (index, answer), 1)
+        cells = [[int(shown[f"cell-{t}-{d}"]) for d in range(k)] for t in range(k)]
+        np.testing.assert_array_equal(cells, table)
+        assert float(shown["error"]) == np.mean(answer != index)
+        assert float(shown["spent"]) == pytest.approx(100 * np.sum(costs * table) / n)
+        assert float(shown["balanced"]) == pytest.approx(
+            np.mean(np.diag(table) / table.sum(axis=1))
+        )
+        np.fill_diagonal(table, 0)
+        worst = page.locator("#worst tbody tr").evaluate_all(
+            "rows => rows.map((row) => row.dataset.value.split(' ').map(Number))"
+        )
+        assert [count for _, _, count in worst] == sorted(table[table > 0])[::-1][:10]
+        assert all(table[t, d] == count for t, d, count in worst)
 
 
 def test_the_cost_moves_the_threshold_to_where_it_pays(show):
     page = show("two")
-    page.locator("#cost").fill(str(len(COSTS) // 2 + 4))  # a miss costs four false alarms
-    assert page.locator("#cost-value").inner_text() == "4 false alarms"
+    page.locator("#missed").fill("20")
+    page.locator("#alarm").fill("5")
+    assert page.locator("#threshold-value").inner_text().replace("\xa0", " ") == "20 %"
+    said = page.locator("#advised").inner_text().replace("\xa0", " ")
+    assert "answer “yes” from 20 % on" in said and "NaN" not in said
+    page.locator("#missed").fill("")  # while a number is being typed
     assert page.locator("#threshold-value").inner_text().replace("\xa0", " ") == "20 %"
 
 
@@ -191,34 +220,54 @@ def test_everything_can_be_done_with_the_keyboard(show):
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.id") == "threshold":
-            break
+
+    def tab_to(name):
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.id") == name:
+                return
+        raise AssertionError(name)
+
+    tab_to("threshold")
     before = page.locator("#tp").get_attribute("data-value"), page.locator("#fn").inner_text()
     page.keyboard.press("ArrowRight")
     assert page.locator("#threshold").input_value() == str(len(STOPS) // 2 + 1)
     page.keyboard.press("End")
     assert (page.locator("#tp").get_attribute("data-value"), before[1]) != before
     assert page.locator("#threshold").get_attribute("aria-valuetext").endswith("%")
-    for name in ("cost", "mu", "reset"):
-        page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.id") == name
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "reset"
     page.keyboard.press("Enter")
     assert page.locator("#tp").get_attribute("data-value") == before[0]
     assert page.locator("#threshold").input_value() == str(len(STOPS) // 2)
+    tab_to("mu")
+    page.keyboard.press("Home")
+    assert "less smooth" in page.locator("#mu").get_attribute("aria-valuetext")
+    tab_to("mu-reset")
+    page.keyboard.press("Enter")
+    assert page.locator("#mu-value").inner_text() == "as chosen"
 
 
 @pytest.mark.parametrize(
     "name, scheme",
-    [("two", "light"), ("two", "dark"), ("three", "light"), ("bayes", "dark"), ("sparse", "light")],
+    [
+        ("two", "light"),
+        ("two", "dark"),
+        ("five", "light"),
+        ("many", "light"),
+        ("many", "dark"),
+        ("numbers", "light"),
+        ("numbers", "dark"),
+        ("bayes", "dark"),
+        ("sparse", "light"),
+    ],
 )
 def test_axe_finds_no_serious_fault(show, name, scheme):
     assert faults(show(name, color_scheme=scheme)) == []
 
 
 def test_axe_finds_a_fault_that_was_planted(show):
-    page = show("three")
+    page = show("five")
     page.evaluate("document.querySelector('h1').style.color = '#f0f0f0'")
     assert [fault[0] for fault in faults(page, "header")] == ["color-contrast"]
 
@@ -233,17 +282,54 @@ def faults(page, where=None):
     ]
 
 
-@pytest.mark.parametrize("name", ["two", "three", "bayes", "sparse"])
+@pytest.mark.parametrize("name", ["two", "five", "many", "numbers", "bayes", "sparse"])
 def test_nothing_sticks_out_on_a_phone(show, name):
     page = show(name, viewport={"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("figure svg").count() >= 3
 
 
+def test_the_matrix_of_many_classes_scrolls_with_its_names_in_sight(show):
+    page = show("many", viewport={"width": 390, "height": 844})
+    box = page.locator(".matrix")
+    assert box.evaluate("box => box.scrollWidth > box.clientWidth + 100")
+    box.evaluate("box => box.scrollTo(300, 300)")
+    corner, name, head = (
+        box.locator(which).first.bounding_box()
+        for which in ("thead td", "tbody tr:last-child th", "thead th:last-child")
+    )
+    frame = box.bounding_box()
+    assert abs(name["x"] - frame["x"]) < 2 and abs(corner["x"] - frame["x"]) < 2
+    assert abs(head["y"] - frame["y"]) < 2
+    assert box.locator("tbody td").first.bounding_box()["height"] >= 20
+
+
+def test_two_columns_on_a_desktop_and_one_on_a_phone(show):
+    for width, columns in ((1280, 2), (390, 1)):
+        page = show("two", viewport={"width": width, "height": 900})
+        page.wait_for_selector("figure svg")
+        lefts = page.locator("#columns figure").evaluate_all(
+            "all => [...new Set(all.map((one) => Math.round(one.getBoundingClientRect().left)))]"
+        )
+        assert len(lefts) == columns
+
+
+@pytest.mark.parametrize("name", ["two", "many", "numbers"])
+def test_tables_repeat_their_heads_in_print(show, name):
+    page = show(name)
+    page.emulate_media(media="print")
+    heads = page.locator("thead").evaluate_all("all => all.map((h) => getComputedStyle(h).display)")
+    assert set(heads) == {"table-header-group"}
+    boxes = page.locator(".scroll").evaluate_all(
+        "all => all.map((b) => getComputedStyle(b).overflow)"
+    )
+    assert set(boxes) == {"visible"}  # within a box that scrolls, heads are not repeated
+
+
 def test_every_figure_is_drawn_and_described(show):
     page = show("two")
     figures = page.locator("figure")
-    assert figures.count() >= 7
+    assert figures.count() >= 11
     for number in range(figures.count()):
         drawing = figures.nth(number).locator(".canvas > svg")
         assert drawing.get_attribute("role") == "img"

@@ -3,9 +3,12 @@
 import numpy as np
 import oracles
 import pandas as pd
+from houses import houses
 
-from fisherkit import TableClassifier
-from fisherkit.training.fitting import HeldOut, Training
+from fisherkit import TableClassifier, TableRegressor
+from fisherkit.training.baselines import Split, baselines
+from fisherkit.training.fitting import Training
+from fisherkit.training.goals import HeldOut
 
 CLASSIFIERS = {
     "fisher": {},
@@ -14,7 +17,7 @@ CLASSIFIERS = {
     "forward": {"gamma": 0.3},
     "bayes": {"ard": True, "n_restarts": 1},
 }
-NAMES = ("no", "yes", "perhaps", "never", "always")
+NAMES = ("no", "yes", "perhaps", "never", "always", *"abcdefghijklmnopqrstu")
 
 
 def table(n, n_classes, seed=0):
@@ -25,14 +28,55 @@ def table(n, n_classes, seed=0):
     return frame, np.array(NAMES)[y]
 
 
-def train(method="fisher", n=120, n_classes=2, *, X=None, y=None, held_out=True, **names):
+def train(
+    method="fisher", n=120, n_classes=2, *, X=None, y=None, held_out=True, compared=False, **names
+):
     """A training of the method, on a table made for it unless one is given."""
     if X is None:
         X, y = table(n, n_classes)
     model = TableClassifier(method, centres="all", parameters=CLASSIFIERS[method]).fit(X, y)
-    aside = None
+    aside, others = None, ()
     if held_out:
         part, labels = X[:40], y[:40].copy()
         aside = HeldOut("rows set aside", labels, model.predict(part), model.predict_proba(part))
+    if compared:
+        others = answers_of_others(X, y, len(aside.y), np.unique(y))
     given = {"target": "answer", "source": "table.csv", "code": "model.fit(X, y)\n"} | names
-    return Training(model, X, y, method=method, held_out=aside, notes=(), seconds=0.1, **given)
+    return Training(
+        model,
+        X,
+        y,
+        method=method,
+        held_out=aside,
+        notes=(),
+        seconds=0.1,
+        baselines=others,
+        **given,
+    )
+
+
+def train_numbers(n=120, *, held_out=True, compared=False, **names):
+    """A training that predicts prices."""
+    rows = houses(n)
+    X, y = rows.drop(columns="price"), rows["price"].to_numpy()
+    model = TableRegressor([("rbf", "standard")]).fit(X, y)
+    aside = HeldOut("rows set aside", y[:40], model.predict(X[:40])) if held_out else None
+    others = answers_of_others(X, y, 40, None) if compared else ()
+    given = {"target": "price", "source": "houses.csv", "code": "model.fit(X, y)\n"} | names
+    return Training(
+        model,
+        X,
+        y,
+        method="ridge",
+        held_out=aside,
+        notes=(),
+        seconds=0.1,
+        baselines=others,
+        **given,
+    )
+
+
+def answers_of_others(X, y, n, classes):
+    """The baselines, fitted to all rows after the first n."""
+    split = Split.aside(X, y, np.arange(n, len(y)), np.arange(n))
+    return baselines([split], n, classes, seconds=30.0)

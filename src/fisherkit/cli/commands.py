@@ -50,7 +50,7 @@ from fisherkit.whole_files import check, written, written_text
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fisherkit.training import Goal, Training, Words
+    from fisherkit.training import Training, Words
 
 WRONG_USE, WRONG_TABLE, WRONG_MODEL, MISSING_EXTRA = 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141  # as if the signals had ended it
@@ -124,8 +124,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Memory of the fit, such as 500MB, beyond which it reads its rows in blocks (methods "
-            "fisher, committee and ridge).",
+            help="Memory of the fit, such as 500MB, beyond which it reads its rows in blocks "
+            "(methods fisher, committee and ridge).",
         ),
     ] = None,
     out_of_core: Annotated[
@@ -185,8 +185,6 @@ def fit(
                 **_words(drop, keep, text, encoding, task, weights, groups),
             ) as rows,
         ):
-            if report is not None:
-                _check_report(rows.goal)
             done = fitting.train(
                 rows,
                 method,
@@ -342,11 +340,10 @@ def report(
         _check_outputs((model, data), output)
         from fisherkit.cli import console
         from fisherkit.models import files
-        from fisherkit.training import goal_of, out_of_core, saved
+        from fisherkit.training import out_of_core, saved
 
         with _warnings_as_notes():
             file = files.load(model)
-        _check_report(goal_of(file.model))
         with console.following("reading", quiet=quiet), out_of_core.workspace() as folder:
             _write_report(saved.restore(file, data, folder, encoding), output)
         if not quiet:
@@ -466,15 +463,6 @@ def _words(
         "weights": weights,
         "groups": groups,
     }
-
-
-def _check_report(goal: Goal) -> None:
-    """Refuse a report of a model that the page has no words for."""
-    if goal.name == "regression":
-        raise typer.BadParameter(
-            "the report page shows classifiers only. Leave --report out; fit prints how well the "
-            "predictions of numbers do, and explain and audit say more."
-        )
 
 
 def _write_report(done: Training, path: Path) -> None:

@@ -47,8 +47,8 @@ HeldOutRows = Annotated[
     Literal["auto", "folds", "split", "none"],
     typer.Option(
         metavar="HOW",
-        help="How the error is estimated without --test: folds (auto up to 2,000 rows), split (auto "
-        "beyond), none.",
+        help="How the error is estimated without --test: folds (auto up to 2,000 rows), split "
+        "(auto beyond), none.",
     ),
 ]
 Target = Annotated[

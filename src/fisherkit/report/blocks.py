@@ -1,10 +1,11 @@
 """The building blocks of the report, as plain data.
 
 A section is a title, an introduction and blocks; a block has a ``type`` that the page knows how to
-draw: ``verdict``, ``text``, ``facts``, ``table``, ``examples``, ``lines``, ``reliability``, ``bars``,
-``intervals``, ``scatter``, ``code``, ``terms``, ``live`` or ``smoothing``. Blocks flow in two columns
-where there is room, unless they are ``wide``. Numbers in sentences are formatted here. Whatever comes from the
-data stays a string, which the page shows as text and never reads as markup.
+draw: ``verdict``, ``text``, ``facts``, ``table``, ``examples``, ``lines``, ``reliability``,
+``bars``, ``intervals``, ``levels``, ``scatter``, ``code``, ``terms``, ``live`` or ``smoothing``.
+Blocks flow in two columns where there is room, unless they are ``wide``. Numbers in sentences are
+formatted here. Whatever comes from the data stays a string, which the page shows as text and never
+reads as markup.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import numpy as np
 
 from fisherkit.report.blocks import Block, Section, rounded, section, series_of
 from fisherkit.report.reasons import Effect, Mattering
+from fisherkit.terminal import amount, percent
 from fisherkit.training import Training
 
 _BARS = 15
@@ -65,11 +66,17 @@ def _effect(effect: Effect, names: list[str]) -> Block:
     """A curve over numbers, or bars over words; one for each of the classes that move most."""
     title = f"The effect of {effect.column}"
     shown, means = _shown(effect.means, names)
-    percent = bool(names)
     what = "prediction"
     if names:
         what = f"probability of “{names[shown[0]]}”" if len(names) == 2 else "probability"
     series = [names[c] if names else "prediction" for c in shown]
+    widest = int(np.argmax(np.ptp(means, axis=0)))
+    low, high = (
+        percent(end) if names else amount(end)
+        for end in (means[:, widest].min(), means[:, widest].max())
+    )
+    of = f"The mean probability of “{series[widest]}”" if names else "The mean prediction"
+    note = f"{of} lies between {low} and {high}."
     if effect.numeric:
         values = [float(value) for value in effect.values]
         return {
@@ -81,14 +88,16 @@ def _effect(effect: Effect, names: list[str]) -> Block:
                 for j, name in enumerate(series)
             ],
             "x": {"label": effect.column},
-            "y": {"label": what, "percent": percent, "zero": percent},
+            "y": {"label": what, "percent": bool(names), "zero": bool(names)},
+            "note": note,
         }
     return {
         "type": "levels",
         "title": title,
         "labels": [str(value) for value in effect.values],
         "series": [{"name": name, "values": rounded(means[:, j])} for j, name in enumerate(series)],
-        "x": {"label": what, "percent": percent},
+        "x": {"label": what, "percent": bool(names)},
+        "note": note,
     }
 
 

@@ -56,7 +56,7 @@ class Evidence:
         known = np.flatnonzero(np.all(np.isfinite(logits), axis=1))
         left_out = _of_logits(index[known], logits[known])
         held_out = None
-        if (aside := training.held_out) is not None:
+        if (aside := training.held_out) is not None and aside.probabilities is not None:
             truth, answer = (places(classes, given) for given in (aside.y, aside.predicted))
             held_out = Judged(truth, answer, aside.probabilities)
         judged = left_out if held_out is None else held_out

@@ -16,36 +16,42 @@ from fisherkit.estimators import (
     KernelFisherClassifier,
 )
 from fisherkit.inspection import WidthCurve, size_curve, width_curves
-from fisherkit.methods import CRITERION_WORDS, Fact, Method, method_named
+from fisherkit.methods import CRITERION_WORDS, Fact, Method
 from fisherkit.report.blocks import (
     MOST_CURVES,
     Block,
     Section,
     rounded,
-    rows_table,
     section,
     series_of,
     text,
 )
 from fisherkit.report.left_out_scores import stratified
 from fisherkit.terminal import percent, spent
-from fisherkit.training import Training, about_sets, has_sets
+from fisherkit.training import CLASSES, Training, about_sets, has_sets
 from fisherkit.tuning import Selection, Softmax
 
 KERNELS = {
     "rbf": "rbf (two rows count as alike when they are close)",
     "laplacian": "laplacian (two rows count as alike when they are close)",
     "linear": "linear (a weighted sum of the features)",
+    "exponential": "exponential (two rows count as alike when they are close)",
 }
 _POINTS = 1500
+_INTERVALS = "fisherkit predict --confidence adds them to the predictions of new rows"
 
 
 def chosen(training: Training) -> Section:
     """The method, its settings and the search behind them."""
-    model, method = training.model.estimator_, method_named(training.method)
+    model, goal = training.model.estimator_, training.goal
+    method = goal.method(training.method)
     rows = [("Method", method.title), *_settings(method, model)]
-    sets = about_sets(training.model)
-    rows.append(("Label sets", f"{'yes' if has_sets(training.model) else 'none'}: {sets}"))
+    if goal is CLASSES:
+        has, about, what = has_sets(training.model), about_sets(training.model), "Label sets"
+    else:
+        has, about, what = goal.has_sets(training.model), _INTERVALS, "Intervals"
+        about = about if has else goal.about_sets(training.model)
+    rows.append((what, f"{'yes' if has else 'none'}: {about}"))
     rows.append(("Time", spent(training.seconds, held_out=training.held_out is not None)))
     rows.append(("Version", f"fisherkit {version('fisherkit')}"))
     return section(
@@ -67,11 +73,12 @@ def _settings(method: Method, model: ClassifierMixin) -> list[Fact]:
         width = f"; width {1 / np.sqrt(2 * gamma):.4g}" if kernel == "rbf" else ""
         rows.append(("Kernel coefficient", f"gamma {gamma:.4g}{width}"))
     rows += method.facts(model)
-    if isinstance(model.calibration_, Softmax):
-        ridge = model.calibration_.ridge
+    calibration = getattr(model, "calibration_", None)  # none of a regression
+    if isinstance(calibration, Softmax):
+        ridge = calibration.ridge
         rows.append(("Decision", f"softmax of all scores; ridge {ridge:g}, by cross-validation"))
-    if not model.calibration_.decided:
-        rows.append(("Probabilities", model.calibration_.status.value))
+    if calibration is not None and not calibration.decided:
+        rows.append(("Probabilities", calibration.status.value))
     return rows
 
 
@@ -87,7 +94,7 @@ def _members(model: FisherCommitteeClassifier) -> list[Block]:
         ]
         for m in best
     ]
-    head = ["kernel", "width", "mu / (tr(G)/n)", "weight", "leave-one-out log-loss"]
+    head = ["kernel", "width", "mu, in units of tr(G)/n", "weight", "leave-one-out log-loss"]
     title = "The members of largest weight"
     return [{"type": "table", "title": title, "head": head, "rows": rows, "numbers": 1}]
 

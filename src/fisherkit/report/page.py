@@ -13,6 +13,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 import numpy as np
+import pandas as pd
 
 from fisherkit.core import Ridge
 from fisherkit.estimators import inside
@@ -31,15 +32,25 @@ from fisherkit.report import (
     data_sections,
     mistake_sections,
     model_sections,
+    number_sections,
     row_sections,
     verdict_sections,
 )
-from fisherkit.report.blocks import Page
+from fisherkit.report.blocks import Page, Section, text
 from fisherkit.report.evidence import Evidence
 from fisherkit.report.left_out_scores import live, stratified
-from fisherkit.report.reasons import EFFECTS, effects, explained, mattering
-from fisherkit.report.row_sections import examples_of
-from fisherkit.training import STAGES, Training
+from fisherkit.report.numbers import NumberEvidence
+from fisherkit.report.reasons import (
+    EFFECTS,
+    Effect,
+    Example,
+    Mattering,
+    Predict,
+    effects,
+    explained,
+    mattering,
+)
+from fisherkit.training import CLASSES, STAGES, Training
 
 # Libraries in the order of their dependence, with the licences that must accompany them.
 VENDOR = {
@@ -47,6 +58,11 @@ VENDOR = {
     "vendor/plot.umd.min.js": "vendor/LICENSE-plot.txt",
 }
 SCRIPTS = ("charts.js", "counting.js", "live.js", "page.js")
+
+_UNWEIGHTED = (
+    "Note: the rows of the training have weights. This page counts each row once; the summary that "
+    "fisherkit fit prints has the weighted errors."
+)
 
 log = logging.getLogger(STAGES)
 
@@ -106,6 +122,60 @@ def render(training: Training, *, sample: int = 20_000, seed: int = 0) -> str:
 
 def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page:
     """All that the page says and shows."""
+    log.info("finding which columns matter")
+    found = mattering(training, seed)
+    if training.goal is CLASSES:
+        sections = _of_classes(training, found, sample, seed)
+    else:
+        sections = _of_numbers(training, found, seed)
+    if training.weights is not None and sections[0] is not None:
+        sections[0]["blocks"].append(text(_UNWEIGHTED))
+    return {
+        "title": f"Predicting {training.target} from {training.source}",
+        "sections": [each for each in sections if each is not None],
+    }
+
+
+def _drawn(
+    training: Training, found: Mattering | None, predict: Predict, seed: int
+) -> list[Effect]:
+    """The effects of the columns that matter most."""
+    shown = [] if found is None else [found.found.columns[j] for j in found.order[:EFFECTS]]
+    return effects(training, shown, predict, seed)
+
+
+def _of_numbers(training: Training, found: Mattering | None, seed: int) -> list[Section | None]:
+    evidence = NumberEvidence.of(training, seed)
+    drawn = _drawn(training, found, training.model.predict, seed)
+    chosen = number_sections.examples_of(evidence)
+    why = explained(training, _of_training(chosen, evidence.known), seed)
+    doubted = number_sections.doubtful(
+        training.goal.doubts(training.model, training.y, np.arange(len(training.y)))
+        if not inside(training.model.estimator_).in_blocks
+        else pd.DataFrame({"ratio": []})
+    )
+    return [
+        number_sections.verdict(evidence, found, len(doubted)),
+        number_sections.comparison(evidence),
+        column_sections.columns(training, found, drawn, []),
+        number_sections.examples(evidence, chosen, why),
+        number_sections.intervals(evidence),
+        number_sections.numbers(evidence, seed),
+        number_sections.suspects(training, doubted),
+        data_sections.data(training, number_sections.target_table(training)),
+        model_sections.chosen(training),
+        *data_sections.ending(training, data_sections.NUMBER_WORDS),
+    ]
+
+
+def _of_training(chosen: list[Example], known: np.ndarray) -> list[Example]:
+    """Examples among left-out rows, by their places among all rows of the training."""
+    return [Example(int(known[one.row]), one.why) for one in chosen]
+
+
+def _of_classes(
+    training: Training, found: Mattering | None, sample: int, seed: int
+) -> list[Section | None]:
     model = training.model.estimator_
     logits = left_out_logits(model)
     evidence, scored = Evidence.of(training, logits), _scored(training, logits, sample, seed)
@@ -119,35 +189,29 @@ def describe(training: Training, *, sample: int = 20_000, seed: int = 0) -> Page
     )
     if len(scored.rows) < len(evidence.index):
         scores["of"] = len(evidence.index)
-    log.info("finding which columns matter")
-    found = mattering(training, seed)
-    shown = [] if found is None else [found.found.columns[j] for j in found.order[:EFFECTS]]
-    drawn = effects(training, shown, training.model.predict_proba, seed)
-    chosen = examples_of(evidence)
+    drawn = _drawn(training, found, training.model.predict_proba, seed)
+    chosen = row_sections.examples_of(evidence)
+    why = explained(training, _of_training(chosen, evidence.known), seed)
     doubted = doubts(model, training.y, index=np.arange(len(training.y)), influence=False)
     doubted = doubted[(doubted["label"] != doubted["suggested"]) & doubted["probability"].notna()]
-    sections = [
+    return [
         verdict_sections.verdict(evidence, found, len(doubted)),
         verdict_sections.comparison(evidence),
         column_sections.columns(training, found, drawn, evidence.names),
-        row_sections.examples(evidence, chosen, explained(training, chosen, seed)),
+        row_sections.examples(evidence, chosen, why),
         mistake_sections.probabilities(evidence),
         mistake_sections.costs(evidence, scores),
         mistake_sections.numbers(evidence),
         row_sections.suspects(training, doubted, scored.ridge),
-        data_sections.data(training),
+        data_sections.data(training, data_sections.class_table(training)),
         model_sections.chosen(training),
         mistake_sections.smoothing(scores),
         model_sections.coordinates(training, evidence.index[scored.rows], scored.coordinates, seed),
         row_sections.retained(training, model)
         if method_named(training.method).search == "size"
         else None,
-        *data_sections.ending(training),
+        *data_sections.ending(training, data_sections.WORDS),
     ]
-    return {
-        "title": f"Predicting {training.target} from {training.source}",
-        "sections": [each for each in sections if each is not None],
-    }
 
 
 @dataclass(frozen=True)

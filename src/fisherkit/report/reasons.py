@@ -48,7 +48,9 @@ def mattering(training: Training, seed: int) -> Mattering | None:
     left_out = None
     committee = isinstance(model, FisherCommitteeClassifier)
     most = _COMMITTEE_ROWS if committee else _affordable_rows(training)
-    if _keeps_no_rows(training) or (committee and len(y) > _COMMITTEE_LARGEST):
+    if _keeps_no_rows(training) or (
+        committee and (len(y) > _COMMITTEE_LARGEST or training.weights is not None)
+    ):
         left_out = False
         rows = np.sort(np.random.default_rng(seed).permutation(len(y))[:most])
         X, y = in_memory(X.iloc[rows]), y[rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fisherkit.methods import method_named
-from fisherkit.report.blocks import Block, Section, between, points, quoted, section, text
+from fisherkit.report.blocks import Section, between, points, quoted, section, text
 from fisherkit.report.evidence import Evidence, Rival
 from fisherkit.report.left_out_scores import wilson
 from fisherkit.report.quality import Counts, Measures, Verdict
@@ -33,7 +33,7 @@ def verdict(evidence: Evidence, found: Mattering | None, doubted: int) -> Sectio
         ("Can I trust the probabilities?", how_trusted(evidence), "probabilities"),
     ]
     if found is not None:
-        questions.append(("Which columns matter?", _columns(found), "columns"))
+        questions.append(("Which columns matter?", about_columns(found), "columns"))
     return section(
         "In short",
         _lead(evidence),
@@ -55,7 +55,7 @@ def verdict(evidence: Evidence, found: Mattering | None, doubted: int) -> Sectio
 
 def _plain(evidence: Evidence) -> str:
     """The verdict in three short sentences."""
-    good, compared = how_good(evidence)[0], how_compared(evidence)[0]
+    good, compared = how_good(evidence)[0], said_alone(how_compared(evidence)[0])
     said = {
         Verdict.TRUSTED: "Its probabilities can be trusted",
         Verdict.UNKNOWN: "There are too few rows to tell whether its probabilities hold",
@@ -63,8 +63,15 @@ def _plain(evidence: Evidence) -> str:
         Verdict.TOO_CAUTIOUS: "Its probabilities are more cautious than they need be",
         Verdict.SHIFTED: "Its probabilities lean to one side",
     }[evidence.trust.verdict]
-    beside = "" if compared == "Not compared" else f" {compared}, on the same rows."
-    return f"{good} on rows that it has not seen.{beside} {said}."
+    return f"{good} on rows that it has not seen.{compared} {said}."
+
+
+def said_alone(compared: str) -> str:
+    """A short answer to how a model compares, as a sentence after another one."""
+    if compared == "Not compared":
+        return ""
+    words = compared.removeprefix("No: ").removeprefix("Yes, ")
+    return f" {words[0].upper()}{words[1:]}, on the same rows."
 
 
 def _lead(evidence: Evidence) -> str:
@@ -104,16 +111,20 @@ def how_good(evidence: Evidence) -> Answer:
 def how_compared(evidence: Evidence) -> Answer:
     """The answer beside other methods that were judged on the same rows."""
     compared = [rival for rival in evidence.rivals if rival.theirs is not None]
+    sides = [(rival.name.lower(), rival.difference.side) for rival in compared]
+    return beside_others(sides, " ".join(map(_beside, compared)), evidence.held_out is not None)
+
+
+def beside_others(compared: list[tuple[str, int]], said: str, held_out: bool) -> Answer:
+    """The answer from names of other methods and who is better (1: we are), and the sentences."""
     if not compared:
         why = (
-            "No rows were held out, so that nothing could be compared fairly."
-            if evidence.held_out is None
-            else "Other methods were left out of this report."
+            "Other methods were left out of this report."
+            if held_out
+            else "No rows were held out, so that nothing could be compared fairly."
         )
         return "Not compared", "fair", f"{why} Run fisherkit fit again with --report to compare."
-    sides = [rival.difference.side for rival in compared]
-    said = " ".join(_beside(rival) for rival in compared)
-    names = [rival.name.lower() for rival in compared]
+    names, sides = [name for name, _ in compared], [side for _, side in compared]
     worse = [name for name, side in zip(names, sides, strict=True) if side < 0]
     better = [name for name, side in zip(names, sides, strict=True) if side > 0]
     if worse:
@@ -165,7 +176,7 @@ def how_trusted(evidence: Evidence) -> Answer:
     return short, mood, words
 
 
-def _columns(found: Mattering) -> Answer:
+def about_columns(found: Mattering) -> Answer:
     """The columns without which the answers suffer by more than chance."""
     names, rise, error = found.found.columns, found.found.rise, found.found.standard_error
     clear = [j for j in found.order if rise[j] > 2 * error[j]]
@@ -202,18 +213,31 @@ def advice(evidence: Evidence, found: Mattering | None, doubted: int) -> list[st
     if worse:
         choice = f"{committee}, or use that method" if other_method else "consider that method"
         said.append(f"{worse[0]} does better on this table: {choice}.")
-    elif other_method and small and good != "poor":
+    else:
+        said += _simpler(compared)
+    if not worse and other_method and small and good != "poor":
         said.append(f"To gain accuracy, {committee}. It takes longer.")
     if (leak := _leak(evidence, found)) is not None:
         said.append(leak)
     said += _about_probabilities(evidence)
     said += _about_classes(evidence)
     if doubted:
-        them = "this row" if doubted == 1 else f"these {doubted:,} rows"
-        said.append(f"Check the labels of {them} under “Rows worth a second look”.")
+        them = "label of this row" if doubted == 1 else f"labels of these {doubted:,} rows"
+        said.append(f"Check the {them} under “Rows worth a second look”.")
     if good != "poor" and not worse:
         said.append("To answer new rows: fisherkit predict MODEL new.csv -o answers.csv.")
     return said
+
+
+def _simpler(compared: list[Rival]) -> list[str]:
+    """What to say where a simple method does as well as this one."""
+    alike = [rival for rival in compared if rival.difference.side == 0]
+    if not any(rival.name == "Logistic regression" for rival in alike):
+        return []
+    return [
+        "Logistic regression does as well on this table and is simpler: choose it if you have to "
+        "show how answers come about, or keep it as a check."
+    ]
 
 
 def _leak(evidence: Evidence, found: Mattering | None) -> str | None:
@@ -314,7 +338,7 @@ def _same_rows(evidence: Evidence) -> str:
             "the most frequent class."
         )
     return (
-        f"All methods learned from the same rows and answered the same held-out rows ({aside.how}). "
-        "They are used as they come, with numbers scaled and texts as indicators for logistic "
-        "regression."
+        "All methods learned from the same rows and answered the same held-out rows "
+        f"({aside.how}). They are used as they come, with numbers scaled and texts as indicators "
+        "for logistic regression."
     )

@@ -6,7 +6,7 @@ in each of which everything is chosen anew, or a fifth of the rows set aside. Th
 then fitted to all rows.
 """
 
-from fisherkit.training.classes import about_sets, has_sets
+from fisherkit.training.classes import CLASSES, about_sets, has_sets
 from fisherkit.training.fitting import STAGES, Training, doubtful, goal_named, goal_of, train
 from fisherkit.training.goals import Goal, check_method
 from fisherkit.training.intake import Words, example, read_data

@@ -105,6 +105,12 @@ const charts = (() => {
       ],
       { stroke: "var(--muted)", strokeDasharray: "3 4" },
     );
+  /** The line on which both coordinates are equal. */
+  const equal = (values) =>
+    Plot.line(
+      d3.extent(values).map((v) => [v, v]),
+      { stroke: "var(--mark)", strokeDasharray: "3 4" },
+    );
   const ring = (marks) =>
     Plot.dot(marks, { x: "x", y: "y", r: 6, stroke: "var(--mark)", strokeWidth: 3 });
 
@@ -231,7 +237,7 @@ const charts = (() => {
       return {
         height: 60 + 22 * block.labels.length,
         marginLeft,
-        x: axis(block.x, { grid: true, ticks: 4, zero: true, nice: true }),
+        x: axis(block.x, { grid: true, ticks: 4, zero: block.x.percent, nice: true }),
         y: named(block.labels, most),
         marks: block.series.map((s, i) =>
           Plot.dot(dots(s), {
@@ -251,16 +257,20 @@ const charts = (() => {
     return figure({ ...block, names, kind: "symbol" }, () => ({
       x: axis(block.x, GRID),
       y: axis(block.y, GRID),
-      marks: block.series.map((s, i) =>
-        Plot.dot(points(s), {
-          x: "x",
-          y: "y",
-          r: 3.5,
-          symbol: SYMBOLS[i],
-          fill: COLOURS[i],
-          fillOpacity: 0.65,
-        }),
-      ),
+      marks: [
+        ...block.series.map((s, i) =>
+          Plot.dot(points(s), {
+            x: "x",
+            y: "y",
+            r: 3.5,
+            symbol: SYMBOLS[i],
+            fill: COLOURS[i],
+            fillOpacity: 0.65,
+          }),
+        ),
+        block.diagonal ? equal(block.series.flatMap((s) => s.x)) : null,
+        block.zero ? Plot.ruleY([0], { stroke: "var(--mark)", strokeDasharray: "3 4" }) : null,
+      ],
     }));
   }
 

@@ -17,7 +17,7 @@
     });
     const node = make(
       "table",
-      {},
+      { className: block.last ? "wraps" : "" },
       make("thead", {}, make("tr", {}, ...head)),
       make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((text, i) => cell(text, i))))),
     );
@@ -83,6 +83,7 @@
 
   /** A row, its answer, and a bar to the right or left for each column that moves it. */
   function example(item) {
+    const [less, more] = item.sides ?? ["against it", "for it"];
     const bar = (share) => {
       const node = make("i", { className: share > 0 ? "for" : "against" });
       node.style.setProperty("--length", `${Math.round(50 * Math.abs(share))}%`);
@@ -90,7 +91,7 @@
         "td",
         { className: "bar" },
         node,
-        make("span", { className: "heard", textContent: share > 0 ? "speaks for" : "speaks against" }),
+        make("span", { className: "heard", textContent: share > 0 ? more : less }),
       );
     };
     const reason = (r) =>
@@ -101,7 +102,7 @@
         make("td", { className: "value", textContent: r.value }),
         bar(r.share),
       );
-    const head = ["column", "value", "against it | for it"].map((words) =>
+    const head = ["column", "value", `${less} | ${more}`].map((words) =>
       make("th", { scope: "col", textContent: words }),
     );
     return make(
