@@ -369,7 +369,9 @@ def test_an_infinite_value_is_called_so_with_its_place():
     X, y = load_iris(return_X_y=True, as_frame=True)
     model = TableClassifier("fisher").fit(X, y)
     X.iloc[3, 1] = np.inf
-    with pytest.raises(ValueError, match=r"row 3, column 'sepal width \(cm\)': an infinite value"):
+    with pytest.raises(
+        ValueError, match=r"row 3, column 'sepal width \(cm\)': the value is infinite"
+    ):
         model.predict(X)
 
 

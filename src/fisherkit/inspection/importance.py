@@ -166,7 +166,7 @@ def column_importance(
 
     at the row x' with a column from elsewhere: what a refit without the row at the same width and
     mu would say, with any bias, penalty and choice of centres (which stay in place). The slope of
-    the probabilities, or the softmax, is that of the fit.
+    the probabilities, or the softmax, is that of the fit, and so are widths learned by ``ard``.
 
     *Committees.* Every member with weight is left out so, one kernel width after the other; members
     that have learned which columns matter were judged on folds, and the model without a row is
