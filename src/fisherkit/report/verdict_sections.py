@@ -111,8 +111,19 @@ def how_good(evidence: Evidence) -> Answer:
 def how_compared(evidence: Evidence) -> Answer:
     """The answer beside other methods that were judged on the same rows."""
     compared = [rival for rival in evidence.rivals if rival.theirs is not None]
-    sides = [(rival.name.lower(), rival.difference.side) for rival in compared]
-    return beside_others(sides, " ".join(map(_beside, compared)), evidence.held_out is not None)
+    differences = [rival.difference for rival in compared]
+    sides = [
+        (rival.name.lower(), difference.side_of_answers)
+        for rival, difference in zip(compared, differences, strict=True)
+    ]
+    said = " ".join(map(_beside, compared))
+    short, mood, words = beside_others(sides, said, evidence.held_out is not None)
+    probabilities = {d.side_of_probabilities for d in differences if not d.side_of_answers}
+    if probabilities == {1}:
+        return f"{short}, with better probabilities", "good", words
+    if -1 in probabilities and mood != "poor":
+        return f"{short}, but with worse probabilities", "fair", words
+    return short, mood, words
 
 
 def beside_others(compared: list[tuple[str, int]], said: str, held_out: bool) -> Answer:
@@ -208,7 +219,7 @@ def advice(evidence: Evidence, found: Mattering | None, doubted: int) -> list[st
     if evidence.held_out is None:
         said.append("Train again without --held-out none, for an error that is free of selection.")
     compared = [rival for rival in evidence.rivals if rival.theirs is not None]
-    worse = [rival.name for rival in compared if rival.difference.side < 0]
+    worse = [rival.name for rival in compared if rival.difference.side_of_answers < 0]
     other_method = evidence.training.method != "committee"
     small = len(evidence.index) <= _COMMITTEE_ROWS
     committee = "try --method committee, the most accurate method here"
@@ -233,8 +244,12 @@ def advice(evidence: Evidence, found: Mattering | None, doubted: int) -> list[st
 
 def _simpler(compared: list[Rival]) -> list[str]:
     """What to say where a simple method does as well as this one."""
-    alike = [rival for rival in compared if rival.difference.side == 0]
-    if not any(rival.name == "Logistic regression" for rival in alike):
+    for rival in compared:
+        difference = rival.difference
+        better = difference.side_of_answers > 0 or difference.side_of_probabilities > 0
+        if rival.name == "Logistic regression" and not better:
+            break
+    else:
         return []
     return [
         "Logistic regression does as well on this table and is simpler: choose it if you have to "
