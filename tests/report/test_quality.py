@@ -83,8 +83,12 @@ def test_differences_are_paired():
     gain = found.right.astype(float) - worse.right
     assert difference.accuracy == pytest.approx(gain.mean())
     assert difference.accuracy_error == pytest.approx(gain.std(ddof=1) / np.sqrt(500))
-    assert difference.side == 1 and Difference.of(worse, found).side == -1
-    assert Difference.of(found, found).side == 0
+    assert difference.side_of_answers == 1 and Difference.of(worse, found).side_of_answers == -1
+    same = Difference.of(found, found)
+    assert same.side_of_answers == same.side_of_probabilities == 0
+    bent = Judged(found.truth, found.answer, found.p**3 / np.sum(found.p**3, axis=1)[:, None])
+    assert Difference.of(found, bent).side_of_probabilities == 1
+    assert Difference.of(bent, found).side_of_probabilities == -1
 
 
 def test_chance_alone_is_seldom_called_a_difference():

@@ -99,6 +99,19 @@ class Evidence:
         return wrong, self.left_out.n, float(np.mean(self.left_out.losses))
 
     @property
+    def right(self) -> tuple[int, int]:
+        """Right answers and rows: the figures that say most of new rows."""
+        if self.held_out is not None:
+            return int(np.sum(self.held_out.right)), self.held_out.n
+        wrong, n, _ = self.left_out_figures
+        return n - wrong, n
+
+    @property
+    def about_costs(self) -> str:
+        """The title of the section on costs."""
+        return "What mistakes cost" if self.two else "Which classes are confused, and what it costs"
+
+    @property
     def folds(self) -> bool:
         """Whether rows were left out by folds, not one by one."""
         return hasattr(self.training.model.estimator_, "cv_decision_")

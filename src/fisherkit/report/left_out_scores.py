@@ -19,7 +19,7 @@ import numpy as np
 from fisherkit.interfaces import Json
 
 LEVELS = 65_536
-LARGEST_PATH = 700_000  # scores that fit, with the page, into 3 MB
+LARGEST_PATH = 650_000  # scores that fit, with the page, into 3 MB
 LARGEST_LOGITS = 200_000  # of three and more classes, one for each row and class
 LARGEST_ROWS = 60_000  # rows whose ranks the scale can keep
 STEP = math.log(2) / 8

@@ -285,10 +285,7 @@ def costs(evidence: Evidence, scores: Block) -> Section:
             "class shares of all; the figures at the top of the page use every row."
         )
     live: Block = {"type": "live", "data": scores, "classes": evidence.names, "wide": True}
-    title = (
-        "What mistakes cost" if evidence.two else "Which classes are confused, and what it costs"
-    )
-    return section(title, intro, note, live, name="costs")
+    return section(evidence.about_costs, intro, note, live, name="costs")
 
 
 def smoothing(scores: Block) -> Section | None:

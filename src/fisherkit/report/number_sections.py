@@ -51,7 +51,8 @@ def verdict(evidence: NumberEvidence, found: Mattering | None, doubted: int) -> 
         unseen = "training rows, each predicted by the model without it"
     low, high = judged.interval
     compared = said_alone(how_compared(evidence)[0])
-    plain = f"{how_good(evidence)[0]} on rows that it has not seen.{compared}"
+    good = how_good(evidence)[0]
+    plain = f"On rows that it has not seen: {good[0].lower()}{good[1:]}.{compared}"
     return section(
         "In short",
         f"This model predicts {training.target}, a number from {amount(np.min(training.y))} to "

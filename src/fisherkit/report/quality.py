@@ -146,19 +146,13 @@ class Difference:
         return cls(*_mean_and_error(right), *_mean_and_error(losses))
 
     @property
-    def side(self) -> int:
-        """1 where the first model is better by more than chance, -1 where it is worse, else 0.
-
-        Shares of right answers decide; probabilities do where these are too close to tell.
-        """
-        return _beyond(self.accuracy, self.accuracy_error) or self.side_of_probabilities
-
-    @property
     def side_of_answers(self) -> int:
+        """1 where more answers are right by more than chance, -1 where fewer are, else 0."""
         return _beyond(self.accuracy, self.accuracy_error)
 
     @property
     def side_of_probabilities(self) -> int:
+        """The same for the log-loss."""
         return _beyond(self.log_loss, self.log_loss_error)
 
 

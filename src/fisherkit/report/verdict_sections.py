@@ -22,8 +22,8 @@ _COMMITTEE_ROWS = 4000
 
 def verdict(evidence: Evidence, found: Mattering | None, doubted: int) -> Section:
     """How good, compared with what, to be trusted how far, and what to do."""
-    judged, training = evidence.judged, evidence.training
-    right = int(np.sum(judged.right))
+    training = evidence.training
+    right, n = evidence.right
     unseen = "rows that the model had not seen"
     if evidence.held_out is None:
         unseen = "training rows, each judged by the model without it"
@@ -39,10 +39,10 @@ def verdict(evidence: Evidence, found: Mattering | None, doubted: int) -> Sectio
         _lead(evidence),
         {
             "type": "verdict",
-            "value": percent(right / judged.n),
+            "value": percent(right / n),
             "label": "of the answers are right",
             "plain": _plain(evidence),
-            "range": f"{right:,} of {judged.n:,} {unseen} ({between(right, judged.n)}).",
+            "range": f"{right:,} of {n:,} {unseen} ({between(right, n)}).",
             "todo": advice(evidence, found, doubted),
             "answers": [
                 {"question": question, "answer": short, "mood": mood, "text": words, "link": link}
@@ -63,7 +63,7 @@ def _plain(evidence: Evidence) -> str:
         Verdict.TOO_CAUTIOUS: "Its probabilities are more cautious than they need be",
         Verdict.SHIFTED: "Its probabilities lean to one side",
     }[evidence.trust.verdict]
-    return f"{good} on rows that it has not seen.{compared} {said}."
+    return f"On rows that it has not seen: {good[0].lower()}{good[1:]}.{compared} {said}."
 
 
 def said_alone(compared: str) -> str:
@@ -87,9 +87,9 @@ def _lead(evidence: Evidence) -> str:
 
 def how_good(evidence: Evidence) -> Answer:
     """The answer by how many of the mistakes of the most frequent class are gone."""
-    constant, n = evidence.constant, evidence.judged.n
+    constant, (right, n) = evidence.constant, evidence.right
     assert constant.theirs is not None
-    ours, theirs = np.mean(evidence.judged.right), np.mean(constant.theirs.right)
+    ours, theirs = right / n, float(np.mean(constant.theirs.right))
     said = (
         f"It is right for {percent(ours)} of the rows; always answering “{evidence.frequent}” "
         f"would be right for {percent(theirs)}."
@@ -111,19 +111,32 @@ def how_good(evidence: Evidence) -> Answer:
 def how_compared(evidence: Evidence) -> Answer:
     """The answer beside other methods that were judged on the same rows."""
     compared = [rival for rival in evidence.rivals if rival.theirs is not None]
-    sides = [(rival.name.lower(), rival.difference.side) for rival in compared]
-    return beside_others(sides, " ".join(map(_beside, compared)), evidence.held_out is not None)
+    differences = [rival.difference for rival in compared]
+    sides = [
+        (rival.name.lower(), difference.side_of_answers)
+        for rival, difference in zip(compared, differences, strict=True)
+    ]
+    said = " ".join(map(_beside, compared))
+    short, mood, words = beside_others(sides, said, evidence.held_out is not None)
+    probabilities = {d.side_of_probabilities for d in differences if not d.side_of_answers}
+    if probabilities == {1}:
+        return f"{short}, with better probabilities", "good", words
+    if -1 in probabilities and mood != "poor":
+        return f"{short}, but with worse probabilities", "fair", words
+    return short, mood, words
 
 
 def beside_others(compared: list[tuple[str, int]], said: str, held_out: bool) -> Answer:
     """The answer from names of other methods and who is better (1: we are), and the sentences."""
     if not compared:
         why = (
-            "Other methods were left out of this report."
+            "Other methods were left out of this report. Run fisherkit fit with --report, and "
+            "without --no-baseline, to compare."
             if held_out
-            else "No rows were held out, so that nothing could be compared fairly."
+            else "No rows were held out, so that nothing could be compared fairly. Run fisherkit "
+            "fit without --held-out none to compare."
         )
-        return "Not compared", "fair", f"{why} Run fisherkit fit again with --report to compare."
+        return "Not compared", "fair", why
     names, sides = [name for name, _ in compared], [side for _, side in compared]
     worse = [name for name, side in zip(names, sides, strict=True) if side < 0]
     better = [name for name, side in zip(names, sides, strict=True) if side > 0]
@@ -206,7 +219,7 @@ def advice(evidence: Evidence, found: Mattering | None, doubted: int) -> list[st
     if evidence.held_out is None:
         said.append("Train again without --held-out none, for an error that is free of selection.")
     compared = [rival for rival in evidence.rivals if rival.theirs is not None]
-    worse = [rival.name for rival in compared if rival.difference.side < 0]
+    worse = [rival.name for rival in compared if rival.difference.side_of_answers < 0]
     other_method = evidence.training.method != "committee"
     small = len(evidence.index) <= _COMMITTEE_ROWS
     committee = "try --method committee, the most accurate method here"
@@ -231,8 +244,12 @@ def advice(evidence: Evidence, found: Mattering | None, doubted: int) -> list[st
 
 def _simpler(compared: list[Rival]) -> list[str]:
     """What to say where a simple method does as well as this one."""
-    alike = [rival for rival in compared if rival.difference.side == 0]
-    if not any(rival.name == "Logistic regression" for rival in alike):
+    for rival in compared:
+        difference = rival.difference
+        better = difference.side_of_answers > 0 or difference.side_of_probabilities > 0
+        if rival.name == "Logistic regression" and not better:
+            break
+    else:
         return []
     return [
         "Logistic regression does as well on this table and is simpler: choose it if you have to "
@@ -280,7 +297,7 @@ def _about_classes(evidence: Evidence) -> list[str]:
     share = "less than half" if len(lost) > 1 else f"only {percent(recall[lost[0]])}"
     return [
         f"The model finds {share} of {named}{more}. If missing them is costly, set the costs "
-        "under “What mistakes cost”, or train with --balanced."
+        f"under “{evidence.about_costs}”, or train with --balanced."
     ]
 
 
