@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from fisherkit.core import (
     Array,
     Decomposer,
     Kernel,
+    Limits,
     Ridge,
     RidgePath,
     System,
@@ -70,6 +72,7 @@ class KernelModel(BaseEstimator):
 
     _bases: ClassVar[tuple[str, ...]] = BASES
     _gamma_rules: ClassVar[tuple[str, ...]] = GAMMA_RULES
+    checkpoint: Any = None  # a parameter of the estimators that fit many rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -148,6 +151,13 @@ class KernelModel(BaseEstimator):
         whole, beside = self._needs_every_row(), self._row_numbers()
         return plan_for(X, basis.kind, basis.count, self.max_memory, whole=whole, beside=beside)
 
+    def _limits(self, rows: RowSource) -> Limits:
+        """What a fit in memory may take, and where it may keep its state."""
+        path = None if self.checkpoint is None else Path(self.checkpoint)
+        if not isinstance(rows, MemoryRows):
+            return Limits(None, path)
+        return Limits(memory_budget(self.max_memory, rows.X), path)
+
     def _needs_every_row(self) -> str | None:
         """Which parameter needs every row at once, and what to use instead; ``None`` if none."""
         cv, criterion = getattr(self, "cv", None), getattr(self, "criterion", None)
@@ -180,6 +190,7 @@ class KernelModel(BaseEstimator):
             bias=validation.bias(self.bias),
             basis=self._basis(),
             seed=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+            limits=self._limits(rows),
             **decisions,
         )
         if self.cv is None:

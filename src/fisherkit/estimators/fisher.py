@@ -14,6 +14,7 @@ from fisherkit.estimators import ard, validation
 from fisherkit.estimators.base import THRESHOLDS, KernelModel, all_or_nothing
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import conformal
+from fisherkit.interfaces import FilePath
 from fisherkit.rows import Fit, RowSource, Spec, lazily
 from fisherkit.stored import stored
 from fisherkit.tuning import CRITERIA, left_out_scores
@@ -81,6 +82,9 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         reads its rows in blocks (memory-mapped files and sparse matrices are then never loaded
         whole), on centres: "auto" chooses their number, or takes every row through a low-rank
         factor where that fits. `selection_.reason` says what was chosen and why.
+    checkpoint : path, default=None
+        A file that keeps the state of a fit of many rows by conjugate gradients, written every half
+        minute. The same fit begun again goes on from there; the file goes when it has succeeded.
     class_weight : dict, "balanced" or None, default=None
         Cost of each class, multiplied with the sample weights.
     random_state : int, RandomState or None, default=None
@@ -119,10 +123,10 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         (its value is a sentence that says why the search ended; at a bound it is logged as a
         warning, too), the ``path`` with every setting compared (fields rows, gamma, mu, value), the
         ``unit`` tr(G)/n of mu, and how it was computed: ``method`` ("full", "low-rank", "centres",
-        "cholesky", "conjugate" or "streamed"), ``rank``, the trace that a low-rank factor left out
-        (``tolerance``), the ``reason`` for that choice, of which rows and to which digits left-out
-        scores are known (``leave_one_out``), and the standard ``error`` of the ``value`` where it
-        is that of a sample.
+        "cholesky", "conjugate", "recomputed" or "streamed"), ``rank``, the trace that a low-rank
+        factor left out (``tolerance``), the ``reason`` for that choice, of which rows and to which
+        digits left-out scores are known (``leave_one_out``), and the standard ``error`` of the
+        ``value`` where it is that of a sample.
 
     Notes
     -----
@@ -218,6 +222,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         n_components: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         max_memory: int | str | None = None,
+        checkpoint: FilePath | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -238,6 +243,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
         self.n_components = n_components
         self.class_weight = class_weight
         self.max_memory = max_memory
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -324,7 +330,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params, penalty, bias
-    regularization, cv, basis, n_components, max_memory, random_state, verbose
+    regularization, cv, basis, n_components, max_memory, checkpoint, random_state, verbose
         As in `KernelFisherClassifier`.
 
     Attributes
@@ -379,6 +385,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         basis: Any = "auto",
         n_components: int | None = None,
         max_memory: int | str | None = None,
+        checkpoint: FilePath | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -394,6 +401,7 @@ class KernelRidgeCV(RegressorMixin, KernelModel):
         self.basis = basis
         self.n_components = n_components
         self.max_memory = max_memory
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 

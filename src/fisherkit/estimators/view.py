@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from fisherkit.committee import Asked
-from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
+from fisherkit.core import UNLIMITED, Residuals, Ridge, RidgePath, Rule, arrays
 from fisherkit.estimators import opening, terms
 from fisherkit.interfaces import Container
 from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, MemoryRows, Plan, Task, Terms
@@ -108,7 +108,7 @@ class Inside:
         model = self.estimator
         class_weight = getattr(model, "class_weight", None)
         rows = opening.in_memory(model, X, y, None, IN_MEMORY, class_weight)
-        return rows.task(model._spec(rows))
+        return rows.task(replace(model._spec(rows), limits=UNLIMITED))
 
     def goes_in_blocks(self, X: Container) -> bool:
         """Whether a fit to X reads its rows in blocks."""

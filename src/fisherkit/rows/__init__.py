@@ -46,7 +46,6 @@ from fisherkit.rows.sources import (
     Rows,
     Sample,
     Together,
-    blas_threads,
     require_number_columns,
 )
 from fisherkit.rows.sums import Block, Numbers

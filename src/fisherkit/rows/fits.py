@@ -8,7 +8,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fisherkit.core import Array, Bias, Decomposer, Fold, Gram, Kernel, Labels, Rule, arrays
+from fisherkit.core import (
+    UNLIMITED,
+    Array,
+    Bias,
+    Decomposer,
+    Fold,
+    Gram,
+    Kernel,
+    Labels,
+    Limits,
+    Rule,
+    arrays,
+)
 from fisherkit.rows.checks import centre_rows, component_count
 from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.planning import Plan
@@ -52,7 +64,8 @@ class Spec:
 
     ``gamma`` and ``mu`` are ``None`` where they are to be found, gamma by ``gamma_rule`` ("loo",
     "scale" or "median"); ``kernel`` has no width yet. ``rule`` makes decisions of the scores of a
-    classifier. ``folds`` are those that choose mu and gamma, if not leave-one-out.
+    classifier. ``folds`` are those that choose mu and gamma, if not leave-one-out; ``limits`` those
+    of a fit in memory.
     """
 
     kernel: Kernel
@@ -66,6 +79,7 @@ class Spec:
     criterion: str | Callable[..., float] = "press"
     rule: Rule | None = None
     folds: list[Fold] | None = None
+    limits: Limits = UNLIMITED
 
     @property
     def balanced(self) -> bool:

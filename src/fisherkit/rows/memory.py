@@ -97,7 +97,7 @@ class MemoryRows:
             seed=spec.seed,
         )
         return Task(
-            problem=Problem(design, self.Y, Criterion(spec.criterion, held_out)),
+            problem=Problem(design, self.Y, Criterion(spec.criterion, held_out), spec.limits),
             mu=spec.mu,
             gamma=gamma,
             search_gamma=spec.search_gamma,

@@ -182,8 +182,8 @@ def _by_levels(tuner: _Tuner, levels: Levels) -> Tuned:
         if low_rank is not None:
             return low_rank
     if n > ALL_ROWS and leave_one_out:
-        size = _sampled(problem, levels.order)
-        _announce(problem, lambda n: expected_seconds(n, size))
+        size, d = _sampled(problem, levels.order), problem.design.gram.X.shape[1]
+        _announce(problem, lambda n: expected_seconds(n, d, size, problem.limits))
     best = levels.refine(levels.coarse())
     tuner.priced = levels.priced
     if not leave_one_out:
@@ -361,7 +361,9 @@ def _by_cholesky(
         if size is not None:
             digits, sampled = SAMPLED.format(size), np.sort(order[-size:])
         log.info("the fit of all %d rows", gram.n)
-        many = solve_many(gram, problem.Y, design.weights, design.bias, mu, order, size)
+        many = solve_many(
+            gram, problem.Y, design.weights, design.bias, mu, order, size, problem.limits
+        )
         if many is not None:
             solved, method = (many.ridge, many.unit), many.method
     if solved is None:
@@ -398,7 +400,8 @@ def _sampled(problem: Problem, order: np.ndarray) -> int | None:
 
     All are where the sample would have few rows of a class: probabilities rest on them.
     """
-    size = sample_size(problem.Y.shape[0], problem.Y.shape[1], problem.Y)
+    n, k = problem.Y.shape
+    size = sample_size(n, k, problem.Y, problem.limits)
     if size is None:
         return None
     labels = arrays.to_numpy(membership(problem.Y))

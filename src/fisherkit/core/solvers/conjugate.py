@@ -25,6 +25,7 @@ from fisherkit.core.solvers.symmetric import System
 _STEPS = 100  # beyond which a factorisation is quicker
 _FEW = 20  # the same, for the columns of sampled rows
 _STARTS = 3
+_MANY_STEPS, _MANY_STARTS = 1000, 12  # where there is no other way
 _COUNTED = 13.0  # steps with a preconditioner that leaves no more than mu
 _SEED = 0  # of the pivots: the draw depends on the values of rows, not on their order
 _TOGETHER = 5 << 20  # numbers of columns solved for at the same time
@@ -119,12 +120,13 @@ class Descent:
 def solve_all(system: System, P: Preconditioner) -> Array | None:
     """M^-1 b (n, k + 1), as good as `System` says; ``None`` where that takes too many steps."""
     X, R = 0 * system.both, system.both
-    for _ in range(_STARTS):
+    starts, most = (_STARTS, _STEPS) if system.held else (_MANY_STARTS, _MANY_STEPS)
+    for _ in range(starts):
         path, steps = Descent.of(P, R), 0
         while not system.settled(path.R):
-            if steps == _STEPS:
+            if steps == most:
                 return None
-            more, path = path.step(system, P)
+            more, path = path.step(system.quick, P)
             X, steps = X + more, steps + 1
         R = system.rest(X)  # free of the rounding of the steps
         if system.settled(R):
