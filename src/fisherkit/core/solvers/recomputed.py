@@ -1,131 +1,184 @@
-"""Products with a kernel matrix that is in memory nowhere: its values are found anew each time.
+"""The fit of more rows than memory holds kernel values of, by conjugate gradients.
 
-Tiles of K above the diagonal are found once in a product and serve both halves. On the CPU a tile
-stays in the cache, and several are worked on at a time, one thread each; to an accelerator a large
-one is given. The Gaussian kernel is one product of rows extended by their squares and one
-exponential for each value, in single precision where that is enough; other kernels are
-found as everywhere else, in double precision.
+Steps take kernel values in single precision (`tiles`). A round of them ends where the residual is a
+thousandth of what it was; it is then found again with values in double precision, and the next
+round begins. Where that shows that single precision does not bring a round to its end,
+steps take double precision, too. After the last round predictions are within 1e-7 of the largest
+target (`System`), as those of a factorisation.
+
+What a stopped solution needs to go on is written to a file from time to time (`Checkpoint`).
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from threading import Event
+import logging
+import math
+from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
-from fisherkit.core.blas import blas_threads
-from fisherkit.core.kernels import Gram
+from fisherkit.core.progress import Meter
+from fisherkit.core.solvers.checkpoints import Checkpoint, State
+from fisherkit.core.solvers.conjugate import Descent, Preconditioner, inverse_diagonal
+from fisherkit.core.solvers.symmetric import WITHIN, System
 
-_STRIP, _TILE = 128, 1024  # rows and columns of a tile that stays in the cache
-_SLOW_STRIP = 512  # rows of a tile of kernels that have threads of their own
+log = logging.getLogger("fisherkit")
+
+_ROUND = 1e-3  # of the residual, at which a round ends
+_GAIN = 0.3  # of the residual, above which a round was in vain
+_STEPS = 1000  # of a round: no fit that is any good takes as many
+_COLUMN_STEPS = 200
+_BEARABLE = 100.0  # times what is promised, where rounding allows no more
+_PERCENT = 100
 
 
-@dataclass(frozen=True)
-class Recomputed:
-    """A symmetric kernel matrix K (n, n) as a factor of products.
+@dataclass
+class Solution:
+    """M^-1 b (n, k + 1) as far as it is found: ``X``, and the ``path`` of the round under way.
 
-    ``factors`` A and B (n, q) with log K = A B', if there are such, have the precision in which
-    kernel values are found.
+    ``start`` (k + 1,) are the residual norms at the beginning of that round, ``single`` says how
+    kernel values are found. ``inner`` (q,) are the (M^-1)_ii of sampled rows, NaN where unknown.
     """
 
-    gram: Gram
-    factors: tuple[Array, Array] | None
+    X: Array
+    path: Descent
+    start: np.ndarray
+    single: bool
+    inner: np.ndarray
+    steps: int = 0
+
+    def state(self, rank: int) -> State:
+        """What a file holds of it."""
+        moving = {"R": self.path.R, "direction": self.path.direction, "size": self.path.size}
+        return {
+            "X": arrays.to_numpy(self.X),
+            **{name: arrays.to_numpy(part) for name, part in moving.items()},
+            "start": self.start,
+            "single": np.array(self.single),
+            "inner": self.inner,
+            "steps": np.array(self.steps),
+            "rank": np.array(rank),
+        }
 
     @classmethod
-    def of(cls, gram: Gram) -> Recomputed:
-        """In double precision."""
-        return cls(gram, gram.factors())
+    def begun(cls, system: System, P: Preconditioner, sample: int) -> Solution:
+        path = Descent.of(P, system.both)
+        return cls(0 * system.both, path, _norms(path.R), True, np.full(sample, np.nan))
 
-    @property
-    def single(self) -> Recomputed:
-        """The same in single precision, for kernels that are quicker so."""
-        if self.factors is None:
-            return self
-        A, B = self.factors
-        xp = arrays.namespace(A)
-        return replace(self, factors=(xp.astype(A, xp.float32), xp.astype(B, xp.float32)))
+    @classmethod
+    def resumed(cls, system: System, P: Preconditioner, state: State, *, same: bool) -> Solution:
+        """From a file; the round under way goes on where settings and preconditioner are the same.
 
-    @arrays.quiet_overflow()
-    def __matmul__(self, V: Array) -> Array:
-        """K V for V (n, k), in the precision of V; sums are, too."""
-        xp = arrays.namespace(V)
-        dtype = V.dtype if self.factors is None else self.factors[0].dtype
-        size = xp.max(xp.abs(V), axis=0)
-        size = xp.where(size > 0, size, xp.ones_like(size))
-        # In the unit of its largest number, a column can be rounded to single precision.
-        narrow = V if V.dtype == dtype else arrays.cast(V / size, dtype)
-        strips, workers = self._strips(V)
-        stop = Event()
-
-        def share(worker: int) -> Array:
-            total = xp.zeros_like(V)
-            memory = self._memory(V)
-            for strip in _dealt(strips, worker, workers):
-                if stop.is_set():
-                    break
-                self._add(total, narrow, strip, memory)
-            return total
-
-        if workers == 1:
-            total = share(0)
+        Otherwise a new one begins.
+        """
+        X = arrays.like(state["X"], system.both)
+        if same and int(state["rank"]) == P.rank:
+            names = ("R", "direction", "size")
+            path = Descent(*(arrays.like(state[name], system.both) for name in names))
+            start = state["start"]
         else:
-            with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-                parts = [pool.submit(share, worker) for worker in range(workers)]
-                try:
-                    total = sum((part.result() for part in parts[1:]), parts[0].result())
-                except BaseException:
-                    stop.set()
-                    raise
-        return total if narrow is V else total * size
-
-    def _strips(self, V: Array) -> tuple[list[slice], int]:
-        """Rows that are worked on together, and by how many threads."""
-        n = self.gram.n
-        if not arrays.is_numpy(V):
-            rows = min(n, max(1, arrays.preferred_elements(V) // n))
-        else:
-            rows = _SLOW_STRIP if self.factors is None else _STRIP
-        strips = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
-        quick = arrays.is_numpy(V) and self.factors is not None
-        return strips, min(blas_threads(), len(strips)) if quick else 1
-
-    def _memory(self, V: Array) -> np.ndarray | None:
-        """Room for the values of a tile."""
-        if self.factors is None or not arrays.is_numpy(V):
-            return None
-        return np.empty(_STRIP * _TILE, dtype=self.factors[0].dtype)
-
-    def _add(self, total: Array, V: Array, strip: slice, memory: np.ndarray | None) -> None:
-        """What the rows of a strip, from the diagonal on, add to the product: both halves."""
-        n, wide = self.gram.n, self.gram.n if not arrays.is_numpy(V) else _TILE
-        for columns in (
-            strip,
-            *(slice(at, min(at + wide, n)) for at in range(strip.stop, n, wide)),
-        ):
-            values = self._values(strip, columns, memory)
-            values = arrays.cast(values, V.dtype)
-            total[strip, :] += values @ V[columns, :]
-            if columns is not strip:
-                total[columns, :] += values.T @ V[strip, :]
-
-    def _values(self, rows: slice, columns: slice, memory: np.ndarray | None) -> Array:
-        if self.factors is None:
-            return self.gram.tile(rows, columns)
-        A, B = self.factors
-        left, right = A[rows, :], B[columns, :].T
-        if memory is None:
-            return arrays.exp_in_place(left @ right)
-        shape = left.shape[0], right.shape[1]
-        out = memory[: shape[0] * shape[1]].reshape(shape)
-        return arrays.exp_in_place(np.matmul(left, right, out=out))
+            path = Descent.of(P, system.rest(X))
+            start = _norms(path.R)
+        inner, steps = state["inner"], int(state["steps"])
+        return cls(X, path, start, bool(state["single"]), inner, steps)
 
 
-def _dealt(strips: list[slice], worker: int, workers: int) -> list[slice]:
-    """The strips of one worker: to and fro, so that all have about as much to do."""
-    there, back = strips[worker :: 2 * workers], strips[2 * workers - 1 - worker :: 2 * workers]
-    return [*there, *back]
+def solve_recomputed(
+    system: System, P: Preconditioner, rows: np.ndarray, checkpoint: Checkpoint
+) -> tuple[Array, Array]:
+    """M^-1 b (n, k + 1), as good as `System` says, and (M^-1)_ii of some rows (q,)."""
+    found = checkpoint.read()
+    if found is None:
+        solution = Solution.begun(system, P, len(rows))
+    else:
+        solution = Solution.resumed(system, P, found[0], same=found[1])
+        log.info("going on after %d steps, from %s", solution.steps, checkpoint.path)
+    quick = system.quick
+
+    def keep() -> None:
+        checkpoint.write(solution.state(P.rank))
+
+    try:
+        _descend(system, quick, P, solution, checkpoint)
+        missing = np.flatnonzero(np.isnan(solution.inner))
+        parts = inverse_diagonal(quick, P, rows[missing], most=_COLUMN_STEPS)
+        for part in parts:
+            if part is None:
+                raise ValueError(_lost(system, _COLUMN_STEPS, "left-out scores are not found"))
+            solution.inner[missing[: len(part)]] = part
+            missing = missing[len(part) :]
+            if checkpoint.due():
+                keep()
+    except BaseException:
+        keep()
+        raise
+    keep()
+    return solution.X, arrays.like(solution.inner, system.Y)
+
+
+def _descend(
+    system: System, quick: System, P: Preconditioner, solution: Solution, checkpoint: Checkpoint
+) -> None:
+    """Rounds, until predictions are good enough."""
+    meter, shown, first = Meter("conjugate gradients", _PERCENT, "percent"), 0, _norms(system.both)
+    enough = arrays.to_numpy(system.enough)
+    steps = 0
+    while True:
+        now = _norms(solution.path.R)
+        far = _decades(now, enough) / max(_decades(first, enough), 1e-9)
+        done = max(shown, int(_PERCENT * (1 - min(max(far, 0.0), 1.0))))
+        meter.advance(done - shown)
+        shown = done
+        if steps == _STEPS and not solution.single:
+            raise ValueError(_lost(system, solution.steps, "coefficients are not found"))
+        if steps == _STEPS or np.all(now <= np.maximum(enough, _ROUND * solution.start)):
+            R = system.rest(solution.X)  # free of the rounding of the steps
+            if system.settled(R):
+                return
+            rest, steps = _norms(R), 0
+            if np.any(rest > np.maximum(_GAIN * solution.start, enough)):
+                if not solution.single:
+                    _accept(system, rest, solution.steps)
+                    return
+                log.info("kernel values in double precision from step %d on", solution.steps)
+                solution.single = False
+            solution.path, solution.start = Descent.of(P, R), rest
+            if checkpoint.due():
+                checkpoint.write(solution.state(P.rank))
+            continue
+        more, path = solution.path.step(quick if solution.single else system, P)
+        solution.X, solution.path = solution.X + more, path
+        solution.steps, steps = solution.steps + 1, steps + 1
+        log.debug("step %d: residual %.2g of what is enough", solution.steps, np.max(now / enough))
+        if checkpoint.due():
+            checkpoint.write(solution.state(P.rank))
+
+
+def _accept(system: System, rest: np.ndarray, steps: int) -> None:
+    """Take what rounding allows, if that is bearable, and say so."""
+    worse = float(np.max(rest / arrays.to_numpy(system.enough)))
+    within = f"{worse * WITHIN:.1g} of the largest target"
+    if not worse <= _BEARABLE:
+        raise ValueError(_lost(system, steps, f"predictions are within {within} at best"))
+    log.warning("conjugate gradients: rounding leaves predictions within %s", within)
+
+
+def _lost(system: System, steps: int, what: str) -> str:
+    return (
+        f"Conjugate gradients on {system.n} rows do not settle: {what} after {steps} steps at "
+        f"mu={system.mu:.3g}. Raise regularization, raise max_memory, or take fewer centres "
+        "(n_components)."
+    )
+
+
+def _norms(R: Array) -> np.ndarray:
+    xp = arrays.namespace(R)
+    return arrays.to_numpy(xp.sqrt(xp.sum(R * R, axis=0)))
+
+
+def _decades(norms: np.ndarray, enough: np.ndarray) -> float:
+    """Powers of ten between residuals and what is enough, of the column that has the most."""
+    left = np.log10(np.maximum(norms, 1e-300) / np.maximum(enough, 1e-300))
+    return float(np.max(left[np.isfinite(left)], initial=-math.inf))

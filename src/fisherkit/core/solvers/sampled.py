@@ -19,7 +19,9 @@ from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.ridge import Ridge
 from fisherkit.core.solvers import conjugate, rates
+from fisherkit.core.solvers.checkpoints import Checkpoint
 from fisherkit.core.solvers.limits import UNLIMITED, Limits
+from fisherkit.core.solvers.recomputed import solve_recomputed
 from fisherkit.core.solvers.refined import Factored
 from fisherkit.core.solvers.symmetric import System
 
@@ -100,8 +102,8 @@ def solve_sampled(
     n, sample, speed = system.n, len(rows), rates.measured()
     if not system.held:
         P = conjugate.Preconditioner.of(system, preconditioner_rank(n, limits))
-        solved = _by_steps(system, P, rows)
-        return None if solved is None else leave_out(system, *solved, rows), "recomputed"
+        checkpoint = Checkpoint(limits.checkpoint, system, rows)
+        return leave_out(system, *solve_recomputed(system, P, rows, checkpoint), rows), "recomputed"
     found, method = None, "conjugate"
     rank, limit = preconditioner_rank(n, limits), speed.factored(n, sample)
     limit = limit if factor_held(n, limits) else math.inf
@@ -131,5 +133,11 @@ def _by_steps(
 ) -> tuple[Array, Array] | None:
     """M^-1 b and (M^-1)_ii of some rows (q,) by conjugate gradients."""
     solved = conjugate.solve_all(system, P)
-    inner = None if solved is None else conjugate.inverse_diagonal(system, P, rows)
-    return None if solved is None or inner is None else (solved, inner)
+    if solved is None:
+        return None
+    parts: list[np.ndarray] = []
+    for part in conjugate.inverse_diagonal(system, P, rows):
+        if part is None:
+            return None
+        parts.append(part)
+    return solved, arrays.like(np.concatenate(parts), solved)

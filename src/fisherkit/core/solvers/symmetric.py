@@ -12,12 +12,12 @@ from fisherkit.core.canonical import trace_unit
 from fisherkit.core.kernels import Gram
 from fisherkit.core.progress import Meter
 from fisherkit.core.ridge import Resolvent, Ridge
-from fisherkit.core.solvers.recomputed import Recomputed
+from fisherkit.core.solvers.tiles import Recomputed
 from fisherkit.core.weights import Weights
 
 _BLOCK = 1 << 22  # kernel values found at a time
 _EACH = 1 << 15  # of them for each column that they are multiplied with at a time
-_WITHIN = 1e-7  # error of predictions, relative to the largest target
+WITHIN = 1e-7  # error of predictions, relative to the largest target
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class System:
             bias=bias,
             mu=mu,
             both=weights.root[:, None] * both,
-            enough=(_WITHIN * math.sqrt(mu / largest)) * xp.max(xp.abs(both), axis=0),
+            enough=(WITHIN * math.sqrt(mu / largest)) * xp.max(xp.abs(both), axis=0),
         )
 
     @property
