@@ -35,6 +35,7 @@ from fisherkit.core.decompose import (
     RankError,
     SharedDecomposer,
 )
+from fisherkit.core.distil import Original
 from fisherkit.core.forward import ForwardPath, select_terms
 from fisherkit.core.kernels import (
     KERNELS,

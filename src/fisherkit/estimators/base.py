@@ -215,6 +215,8 @@ class KernelModel(BaseEstimator):
         self._expansion: Any = replace(model, flat=rows.flat)
         self.basis_indices_ = arrays.indices(fit.centres, model.coef)
         self._training: Any = fit.training
+        if self.checkpoint is not None and selection.method == "recomputed":
+            Path(self.checkpoint).unlink(missing_ok=True)  # it has served
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_expansion")
@@ -251,7 +253,13 @@ class KernelModel(BaseEstimator):
 
     def _fresh_training(self) -> Task:
         """The task, if memory holds its rows; what its Gram matrix keeps does not stay."""
-        if self._training is None:
+        if hasattr(self, "compression_"):
+            raise ValueError(
+                "This needs every row of the fit, of which a compressed model keeps "
+                f"{self.compression_.n_centres} of {self.compression_.of} centres. Ask the model "
+                "that compress was called on."
+            )
+        if self._training is None or self.selection_.method == "recomputed":
             lacking = "every row of the fit in memory, but the fit has read them in blocks"
             if self.selection_.method != "streamed":
                 lacking = "all of the kernel matrix in memory"

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from fisherkit.core import BASES, Array, Rule, arrays
 from fisherkit.estimators import ard, validation
 from fisherkit.estimators.base import THRESHOLDS, KernelModel, all_or_nothing
+from fisherkit.estimators.compressing import CompressingMixin
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import conformal
 from fisherkit.interfaces import FilePath
@@ -24,7 +25,7 @@ _WITH_LABELS = (*BASES, "greedy")
 
 
 @stored("KernelFisherClassifier")
-class KernelFisherClassifier(DiscriminantMixin, KernelModel):
+class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, KernelModel):
     r"""Optimally regularised kernel Fisher discriminant (LS-SVM, kernel ridge) that tunes itself.
 
     Minimises ``sum_i w_i (y_i - f(x_i) - b)^2 + mu * penalty`` on class codes. One decomposition
@@ -320,7 +321,7 @@ class KernelFisherClassifier(DiscriminantMixin, KernelModel):
 
 
 @stored("KernelRidgeCV")
-class KernelRidgeCV(RegressorMixin, KernelModel):
+class KernelRidgeCV(RegressorMixin, CompressingMixin, KernelModel):
     r"""Kernel ridge regression that chooses its regularisation and kernel width by leave-one-out.
 
     The regression sibling of `KernelFisherClassifier`: same decomposition, PRESS criterion, one mu

@@ -279,7 +279,7 @@ class Levels:
     ) -> Levels:
         """mu and gamma as given, or to be chosen where ``None`` / ``search_gamma``."""
         design, n = problem.design, problem.Y.shape[0]
-        kernel, order = design.gram.kernel, _order(problem)
+        kernel, order = design.gram.kernel, order_of(problem)
         problem = replace(problem, Y=_columns_in_order(problem.Y, order))
         middle = gamma or 1.0
         if search_gamma:
@@ -536,7 +536,7 @@ def _columns_in_order(Y: Array, order: np.ndarray) -> Array:
     return arrays.namespace(Y).take(Y, arrays.indices(places, Y), axis=1)
 
 
-def _order(problem: Problem) -> np.ndarray:
+def order_of(problem: Problem) -> np.ndarray:
     """The rows by a draw that depends on their values alone, and not on the rounding of these."""
     gram, Y, weights = problem.design.gram, problem.Y, problem.design.weights
     beside = (part[:, None] for part in (weights.cost, weights.frequency))

@@ -47,7 +47,7 @@ from fisherkit.terminal import counted
 from fisherkit.tuning import greedy
 from fisherkit.tuning.copies import Copies
 from fisherkit.tuning.criteria import Criterion, Problem
-from fisherkit.tuning.levels import ALL_ROWS, Levels, NotServed, Valley
+from fisherkit.tuning.levels import ALL_ROWS, Levels, NotServed, Valley, order_of
 from fisherkit.tuning.select import (
     EXACT,
     GRID,
@@ -68,6 +68,8 @@ _SEARCH = 4e-3  # trace left out, relative to the smallest mu priced
 _ACCEPT = 5e-7  # trace left out, relative to the chosen mu
 _WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
 _ROUNDED = 1e3  # times the rounding of tr(G~): mu below which a factorisation has lost its digits
+_THIN_COPIES = 5  # of a low-rank factor that a fit by it holds
+_EXACT_COPIES = 3  # of K that a fit in double precision holds
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 _QUICK = 3000  # rows up to which hardly any fit takes a minute
 _WIDTHS = 13  # that a march decomposes at, about
@@ -196,7 +198,8 @@ def _by_levels(tuner: _Tuner, levels: Levels) -> Tuned:
 def _by_low_rank(tuner: _Tuner, levels: Levels) -> Tuned | None:
     """The fit by low-rank forms; ``None`` where those of the best width are not of low rank."""
     share = _LOW if levels.free[0] else _LOWEST
-    limited = Decomposer(tuner.problem.design, max_rank=int(share * levels.n))
+    most, lowest = (_rank_held(tuner.problem, part) for part in (share, _LOWEST))
+    limited = Decomposer(tuner.problem.design, max_rank=most)
     tuner = replace(tuner, decomposer=limited, priced=[])
 
     def price(gamma: float) -> float:
@@ -209,13 +212,20 @@ def _by_low_rank(tuner: _Tuner, levels: Levels) -> Tuned | None:
         if not levels.free[0]:
             return tuner.tune(levels.kernels.gamma(1.0))
         tuner.price(levels.middle)  # first of all, where the rank soon tells
-        limited.max_rank = int(_LOWEST * levels.n)
+        limited.max_rank = lowest
         gamma, _ = march(price, levels.middle, levels.step, **_bounds_of(tuner.problem))
         if not math.isfinite(price(gamma * levels.step)):
             return None
         return _near(tuner, levels, levels.at_width(gamma))
     except RankError:
         return None
+
+
+def _rank_held(problem: Problem, share: float) -> int:
+    """The highest rank of a low-rank form: this share of the rows, or what memory holds."""
+    n, memory = problem.Y.shape[0], problem.limits.memory
+    most = int(share * n)
+    return most if memory is None else max(1, min(most, int(memory / (8 * _THIN_COPIES * n))))
 
 
 def _near(tuner: _Tuner, levels: Levels, valley: Valley) -> Tuned:
@@ -354,8 +364,11 @@ def _by_cholesky(
     """
     design = problem.design
     gram, solved, method, sampled = design.gram, None, "cholesky", None
+    exact = problem.limits.hold(_EXACT_COPIES * gram.n**2) or design.penalty != "rkhs"
+    if order is None and not exact and gram.kernel.known_positive:
+        order = order_of(problem)
     gram = gram if gamma is None else gram.with_gamma(gamma)
-    if order is not None and gram.n > ALL_ROWS:
+    if order is not None and (gram.n > ALL_ROWS or not exact):
         size = _sampled(problem, order)
         digits, sampled = SINGLE, None
         if size is not None:
@@ -556,8 +569,12 @@ def _reason(design: Design, selection: Selection, centres: int) -> str:
         how = "width and mu by levels, then one Cholesky factorisation"
         if len(selection.path) == 1:
             why, how = "width and mu are given", "one Cholesky factorisation"
-    elif selection.method == "conjugate":
+    elif selection.method in ("conjugate", "recomputed"):
         how = "width and mu by levels, then conjugate gradients"
+        if len(selection.path) == 1:
+            why, how = "width and mu are given", "conjugate gradients"
+        if selection.method == "recomputed":
+            return f"{n} rows, {why} and does not fit in memory: {how} that recompute it"
     elif n <= SMALL:
         why = "few enough to look for no factor"
     return f"{n} rows fit in memory, {why}: {how}"

@@ -30,16 +30,17 @@ class Recomputed:
     """A symmetric kernel matrix K (n, n) as a factor of products.
 
     ``factors`` A and B (n, q) with log K = A B', if there are such, have the precision in which
-    kernel values are found.
+    kernel values are found; so many ``threads`` find them.
     """
 
     gram: Gram
     factors: tuple[Array, Array] | None
+    threads: int
 
     @classmethod
     def of(cls, gram: Gram) -> Recomputed:
         """In double precision."""
-        return cls(gram, gram.factors())
+        return cls(gram, gram.factors(), blas_threads())
 
     @property
     def single(self) -> Recomputed:
@@ -92,7 +93,7 @@ class Recomputed:
             rows = _SLOW_STRIP if self.factors is None else _STRIP
         strips = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
         quick = arrays.is_numpy(V) and self.factors is not None
-        return strips, min(blas_threads(), len(strips)) if quick else 1
+        return strips, min(self.threads, len(strips)) if quick else 1
 
     def _memory(self, V: Array) -> np.ndarray | None:
         """Room for the values of a tile."""
