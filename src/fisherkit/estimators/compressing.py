@@ -89,7 +89,7 @@ class CompressingMixin:
         dropped.
 
         Decision rule, calibration, `selection_` and what leave-one-out has found are those of the
-        model before. What asks for a fit without some rows (`audit`, sets, intervals) has to be
+        model before. Sets and intervals compare new rows with all rows of the fit: they have to be
         asked of that model.
 
         *Cost.* O(n p^2) for p centres of n rows, and O(n m) for the scores of m centres.
