@@ -5,6 +5,7 @@ import oracles
 import pandas as pd
 
 from fisherkit import TableClassifier
+from fisherkit.rows import planning, routes
 from fisherkit.training.fitting import HeldOut, Training
 
 CLASSIFIERS = {
@@ -36,3 +37,10 @@ def train(method="fisher", n=120, n_classes=2, *, X=None, y=None, held_out=True,
         aside = HeldOut("rows set aside", labels, model.predict(part), model.predict_proba(part))
     given = {"target": "answer", "source": "table.csv", "code": "model.fit(X, y)\n"} | names
     return Training(model, X, y, method=method, held_out=aside, notes=(), seconds=0.1, **given)
+
+
+def little_time(monkeypatch, centres):
+    """Tables are planned by time from ten rows on, and time is for so few centres alone."""
+    monkeypatch.setattr(planning, "_QUICK", 10)
+    monkeypatch.setattr(planning, "_AUTO_SECONDS", 1e-9)
+    monkeypatch.setattr(routes, "_CENTRES", (centres,))

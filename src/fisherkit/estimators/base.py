@@ -33,14 +33,17 @@ from fisherkit.inference import Reach, SampledReach
 from fisherkit.rows import (
     IN_MEMORY,
     Basis,
+    FitPlan,
     MemoryRows,
     Plan,
     RowSource,
     Spec,
     Task,
     memory_budget,
+    mention_time,
     plan_for,
     require_finite_model,
+    time_budget,
 )
 from fisherkit.tuning import AT_BOUNDS, CRITERIA, accurate_path, mention
 
@@ -128,6 +131,11 @@ class KernelModel(BaseEstimator):
         """The rows of positive weight, wherever it is best to have them."""
         class_weight = getattr(self, "class_weight", None)
         if arrays.is_dask(X):
+            if getattr(self, "max_time", None) is not None:
+                raise ValueError(
+                    f"max_time={self.max_time!r} says nothing of a Dask collection, whose workers "
+                    "this machine does not know; give n_components, a number of centres."
+                )
             rows = opening.on_dask(self, X, y, sample_weight, class_weight)
             self.n_features_in_ = int(X.shape[1])
             if hasattr(X, "columns"):
@@ -135,7 +143,7 @@ class KernelModel(BaseEstimator):
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return rows
-        plan = self._plan(X)
+        plan = self._closed(self._plan(X), y)
         where = opening.in_blocks if plan.streamed and not plan.held else opening.in_memory
         return where(self, X, y, sample_weight, plan, class_weight)
 
@@ -143,13 +151,30 @@ class KernelModel(BaseEstimator):
         """Whether memory holds the fit, and what to do where it does not."""
         if self.max_memory is not None:  # also where it does not matter
             memory_budget(self.max_memory, np.empty(0))
+        max_time = getattr(self, "max_time", None)
+        time_budget(max_time)
         shape: Any = getattr(X, "shape", ())
         if self._pairwise or len(shape) != 2 or getattr(self, "ard", False):
             return IN_MEMORY
         basis = self._basis()
         basis.positions(np.arange(shape[0]), shape[0])
         whole, beside = self._needs_every_row(), self._row_numbers()
-        return plan_for(X, basis.kind, basis.count, self.max_memory, whole=whole, beside=beside)
+        plan = plan_for(
+            X,
+            basis.kind,
+            basis.count,
+            self.max_memory,
+            whole=whole,
+            beside=beside,
+            max_time=max_time,
+        )
+        if max_time is None:
+            mention_time(X, plan)
+        return plan
+
+    def _closed(self, plan: Plan, y: Any) -> Plan:
+        """The plan, which may stay open until levels of a search have been seen."""
+        return plan
 
     def _limits(self, rows: RowSource) -> Limits:
         """What a fit in memory may take, and where it may keep its state."""
@@ -217,6 +242,20 @@ class KernelModel(BaseEstimator):
         self._training: Any = fit.training
         if self.checkpoint is not None and selection.method == "recomputed":
             Path(self.checkpoint).unlink(missing_ok=True)  # it has served
+        self.plan_ = fit.chosen or self._carried_out(len(fit.centres))
+
+    def _carried_out(self, centres: int) -> FitPlan:
+        """What was done where no choice was open."""
+        selection, words = self.selection_, f"{centres:,} rows are centres"
+        parameters = {name: getattr(self, name) for name in ("basis", "n_components")}
+        if selection.method == "low-rank":
+            words, parameters = "Every row is a centre, through a factor of low rank", {}
+        elif selection.method not in ("centres", "streamed"):
+            words, parameters = "Every row is a centre", {"basis": "full"}
+        elif isinstance(self.basis, str) and self.basis == "auto":
+            parameters = {"basis": "pivoted", "n_components": centres}
+        reason = f": {selection.reason}" if selection.method == "streamed" else ""
+        return FitPlan(f"{words}{reason}", parameters=parameters)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_expansion")

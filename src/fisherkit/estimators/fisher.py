@@ -83,6 +83,13 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, KernelModel):
         reads its rows in blocks (memory-mapped files and sparse matrices are then never loaded
         whole), on centres: "auto" chooses their number, or takes every row through a low-rank
         factor where that fits. `selection_.reason` says what was chosen and why.
+    max_time : float, "auto" or None, default=None
+        Seconds that the fit may take. Of all rows and of so many centres it then takes the most
+        accurate that this machine is predicted to fit in that time, and within ``max_memory``, once
+        levels of the search have told whether more centres are worth it: `plan_` says what was
+        chosen. "auto" is a minute of a nominal laptop with two cores, whatever this machine: the
+        choice follows from the table alone. ``None`` is bounded by memory only, and warns of a fit
+        that is predicted to take more than two minutes. ``basis`` and ``n_components`` come first.
     checkpoint : path, default=None
         A file that keeps the state of a fit of many rows by conjugate gradients, written every half
         minute. The same fit begun again goes on from there; the file goes when it has succeeded.
@@ -128,6 +135,10 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, KernelModel):
         factor left out (``tolerance``), the ``reason`` for that choice, of which rows and to which
         digits left-out scores are known (``leave_one_out``), and the standard ``error`` of the
         ``value`` where it is that of a sample.
+    plan_ : FitPlan
+        What was done with the rows: a ``sentence``, the ``seconds`` and ``bytes`` that it was
+        predicted to take (NaN where nothing was to be chosen), and the ``parameters`` that ask for
+        the same.
 
     Notes
     -----
@@ -224,6 +235,7 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, KernelModel):
         class_weight: dict[Any, float] | str | None = None,
         max_memory: int | str | None = None,
         checkpoint: FilePath | None = None,
+        max_time: float | str | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -245,6 +257,7 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, KernelModel):
         self.class_weight = class_weight
         self.max_memory = max_memory
         self.checkpoint = checkpoint
+        self.max_time = max_time
         self.random_state = random_state
         self.verbose = verbose
 
@@ -331,7 +344,7 @@ class KernelRidgeCV(RegressorMixin, CompressingMixin, KernelModel):
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params, penalty, bias
-    regularization, cv, basis, n_components, max_memory, checkpoint, random_state, verbose
+    regularization, cv, basis, n_components, max_memory, max_time, checkpoint, random_state, verbose
         As in `KernelFisherClassifier`.
 
     Attributes
@@ -339,7 +352,7 @@ class KernelRidgeCV(RegressorMixin, CompressingMixin, KernelModel):
     dual_coef_ : (m,) or (n_outputs, m)
         ``f(x) = k(x, centres) @ dual_coef_.T + intercept_``.
     intercept_ : scalar or (n_outputs,)
-    basis_indices_, regularization_, gamma_, selection_
+    basis_indices_, regularization_, gamma_, selection_, plan_
         As in `KernelFisherClassifier`.
     loo_prediction_ : (n,) or (n, n_outputs)
         Prediction for each training row by the model fitted without it; NaN for rows that have not
@@ -387,6 +400,7 @@ class KernelRidgeCV(RegressorMixin, CompressingMixin, KernelModel):
         n_components: int | None = None,
         max_memory: int | str | None = None,
         checkpoint: FilePath | None = None,
+        max_time: float | str | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -403,6 +417,7 @@ class KernelRidgeCV(RegressorMixin, CompressingMixin, KernelModel):
         self.n_components = n_components
         self.max_memory = max_memory
         self.checkpoint = checkpoint
+        self.max_time = max_time
         self.random_state = random_state
         self.verbose = verbose
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -89,8 +90,10 @@ class Method:
     estimator: type[ClassifierMixin]
     title: str  # what the report calls it
     papers: tuple[str, ...] = ()  # what the report asks its readers to cite
-    exact_rows: int = 1000  # up to which every row is a centre
-    centres: int = 300  # their number on more rows
+    # Rows up to which every one is a centre, and the number of centres of more rows, where time and
+    # memory do not choose: methods that are not `planned`, and questions that leave out every row.
+    exact_rows: int = 1000
+    centres: int = 300
     centres_parameter: str = "n_components"  # the parameter that takes this number
     basis: str | None = "random"  # the parameter that goes with it, if there is one
     # the parameters that ask for a kernel of a given name, and the names (None: all)
@@ -114,6 +117,11 @@ class Method:
     chosen: Callable[[ClassifierMixin], Chosen] = kernel_and_width
     # names and words of what was chosen, for the report, beside the kernel and its width
     facts: Callable[[ClassifierMixin], list[Fact]] = nothing_more
+
+    @property
+    def planned(self) -> bool:
+        """Whether the estimator chooses its centres by time and memory, as ``max_time`` says."""
+        return "max_time" in signature(self.estimator).parameters
 
     @property
     def sets(self) -> bool:

@@ -24,9 +24,20 @@ from fisherkit.core import (
 from fisherkit.rows.checks import centre_rows, component_count
 from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.planning import Plan
+from fisherkit.rows.routes import FitPlan
 from fisherkit.rows.sources import Sample
 from fisherkit.stored import stored
-from fisherkit.tuning import Criterion, HeldOut, Parts, Problem, Selection, Tuned, tune
+from fisherkit.tuning import (
+    Criterion,
+    HeldOut,
+    Parts,
+    Problem,
+    Scouted,
+    Selection,
+    Tuned,
+    scout,
+    tune,
+)
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,17 @@ class Task:
             decomposer=decomposer,
         )
 
+    def scout(self, most_rows: int, most_rank: int) -> Scouted | None:
+        """`tune` on at most so many rows, before all are fitted; ``None`` where that is no use."""
+        return scout(
+            self.problem,
+            mu=self.mu,
+            gamma=self.gamma,
+            search_gamma=self.search_gamma,
+            most_rows=most_rows,
+            most_rank=most_rank,
+        )
+
     def settled(
         self, selection: Selection, centres: np.ndarray, sampled: np.ndarray | None = None
     ) -> Task:
@@ -176,6 +198,7 @@ class Fit:
     `Residuals` of the rows of positive weight, ``scatter`` (k, k) is E. ``training`` is there if
     memory holds the rows, for what is asked of the fit later. Where every row is a centre but some
     alone have been left out, the one part holds those, and ``sampled`` are their places.
+    ``chosen`` says what was chosen by time and memory.
     """
 
     expansion: Expansion
@@ -185,6 +208,7 @@ class Fit:
     scatter: Array
     training: Task | None = None
     sampled: np.ndarray | None = None
+    chosen: FitPlan | None = None
 
     def of_every_row(self, column: Sequence[Array]) -> Sequence[Array]:
         """A column with NaN for rows that have not been left out."""

@@ -19,6 +19,7 @@ from fisherkit.tuning.decision import (
     left_out_scores,
     logits_without,
 )
+from fisherkit.tuning.levels import ALL_ROWS, LEVELS
 from fisherkit.tuning.likelihood import (
     DAMPING,
     MAX_STEPS,
@@ -44,6 +45,7 @@ from fisherkit.tuning.relevance import (
     learned_folds,
     of_usual_length,
 )
+from fisherkit.tuning.scouting import Scouted, scout
 from fisherkit.tuning.search import (
     Tuned,
     accurate_path,
@@ -67,13 +69,16 @@ from fisherkit.tuning.select import (
     vertex,
 )
 from fisherkit.tuning.softmax import Softmax, fit_pooled
+from fisherkit.tuning.trends import Trend
 
 __all__ = [
+    "ALL_ROWS",
     "AT_BOUNDS",
     "CRITERIA",
     "DAMPING",
     "FOLDS",
     "GRID",
+    "LEVELS",
     "LOG_ODDS",
     "MAX_STEPS",
     "PATH_DTYPE",
@@ -93,10 +98,12 @@ __all__ = [
     "Parts",
     "Problem",
     "SeenRows",
+    "Scouted",
     "Selection",
     "Slope",
     "Softmax",
     "Status",
+    "Trend",
     "Tuned",
     "Widths",
     "accurate_path",
@@ -124,6 +131,7 @@ __all__ = [
     "newton",
     "of_usual_length",
     "probabilities",
+    "scout",
     "shared_decomposer",
     "smoothed_targets",
     "tune",

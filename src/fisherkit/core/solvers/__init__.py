@@ -6,6 +6,7 @@ from fisherkit.core.solvers.rates import Rates, measured
 from fisherkit.core.solvers.refined import Factored
 from fisherkit.core.solvers.sampled import (
     expected_seconds,
+    factor_held,
     half_held,
     leave_out,
     preconditioner_rank,
@@ -21,6 +22,7 @@ __all__ = [
     "Solved",
     "System",
     "expected_seconds",
+    "factor_held",
     "half_held",
     "leave_out",
     "measured",

@@ -13,6 +13,7 @@ from fisherkit.core import arrays
 from fisherkit.core.blas import blas_threads
 
 _SIZE = 1536  # rows of the matrices that are measured with
+_FACTORED = 3072  # the same, where threads have enough to do
 _BEYOND_CACHES = 1 << 23  # numbers, in double precision
 _TRIALS = 2
 _GOOD = (20.0, 2.0)  # steps with a good preconditioner, and those of columns
@@ -98,13 +99,15 @@ def measured() -> Rates:
     """The rates of this process, with the threads that it has; in some tenths of a second."""
     A = np.full((_SIZE, _SIZE), 0.5, dtype=np.float32)
     A.flat[:: _SIZE + 1] = _SIZE
+    M = np.full((_FACTORED, _FACTORED), 0.5, dtype=np.float32)
+    M.flat[:: _FACTORED + 1] = _FACTORED
     B, large = A.copy(), np.ones((_BEYOND_CACHES // _SIZE, _SIZE))
     block = np.full(_BLOCK, -0.5, dtype=np.float32)
     values = np.empty_like(block)
     few = large[:2].T.copy()
     return Rates(
         product=2 * _SIZE**3 / _seconds(lambda: A @ B),
-        factor=_SIZE**3 / 3 / _seconds(lambda: arrays.cholesky(A.copy())),
+        factor=_FACTORED**3 / 3 / _seconds(lambda: arrays.cholesky(M.copy())),
         memory=large.nbytes / _seconds(lambda: large @ few),
         exponential=_BLOCK * blas_threads() / _seconds(lambda: np.exp(block, out=values)),
     )

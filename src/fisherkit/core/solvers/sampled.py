@@ -41,9 +41,15 @@ def sample_size(n: int, k: int, reference: Array, limits: Limits = UNLIMITED) ->
     return None
 
 
-def expected_seconds(n: int, d: int, sample: int | None, limits: Limits = UNLIMITED) -> float:
-    """Seconds of the fit of n rows that leaves out so many, or all of them."""
-    speed, rank = rates.measured(), preconditioner_rank(n, limits)
+def expected_seconds(
+    n: int,
+    d: int,
+    sample: int | None,
+    limits: Limits = UNLIMITED,
+    speed: rates.Rates | None = None,
+) -> float:
+    """Seconds of the fit of n rows that leaves out so many, or all of them; on this machine."""
+    speed, rank = speed or rates.measured(), preconditioner_rank(n, limits)
     if sample is None:
         return speed.inverted(n)
     if not half_held(n, limits):
