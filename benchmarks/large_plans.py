@@ -32,7 +32,7 @@ from fisherkit import KernelFisherClassifier, KernelRidgeCV, TableClassifier
 
 TRAINED = {"pendigits": 7500, "magic": 15_000, "adult": 30_000, "skin": 195_056, "mnist": 60_000}
 LIMITS = {"pendigits": 0.6, "magic": 12.9, "adult": 15.1, "skin": 0.06, "mnist": 2.1}
-LONGEST = 250.0  # seconds given to the fits of mnist and skin; the others have a minute
+LONGEST = 265.0  # seconds given to the fits of mnist and skin; the others have a minute
 COMMAND = str(Path(sys.executable).with_name("fisherkit"))
 Split = tuple[pd.DataFrame, pd.DataFrame, np.ndarray, np.ndarray]
 

@@ -224,7 +224,7 @@ def test_times_that_are_none_are_refused(value, estimator, data):
 
 
 def test_other_methods_have_no_plan_by_time(data):
-    with pytest.raises(ValueError, match="method sparse has no plan by time; .* fisher, committee"):
+    with pytest.raises(ValueError, match=r"method sparse has no plan by time; .* fisher, committee"):
         TableClassifier("sparse", max_time=60).fit(data[0][:50], data[1][:50])
     model = TableClassifier("sparse", parameters={"gamma": 0.3}).fit(data[0][:50], data[1][:50])
     with pytest.raises(AttributeError, match="SparseFisherClassifier has no plan"):

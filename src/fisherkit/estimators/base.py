@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -172,7 +173,7 @@ class KernelModel(BaseEstimator):
             mention_time(X, plan)
         return plan
 
-    def _closed(self, plan: Plan, y: Any) -> Plan:
+    def _closed(self, plan: Plan, y: ArrayLike) -> Plan:
         """The plan, which may stay open until levels of a search have been seen."""
         return plan
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
 from time import perf_counter
 from typing import Any, Self
 
@@ -37,7 +36,7 @@ from fisherkit.columns import (
 from fisherkit.core import Array
 from fisherkit.estimators import all_or_nothing
 from fisherkit.interfaces import Table, TimeLimit
-from fisherkit.rows import FitPlan
+from fisherkit.rows import FitPlan, time_budget
 
 SOURCE = "X"
 _LEAST_LEFT = 0.1  # of the time given, for the fit itself
@@ -267,9 +266,9 @@ class TableModel(BaseEstimator):
 
 def time_left(max_time: TimeLimit, spent: float, fits: int = 1) -> TimeLimit:
     """What a fit, one of so many, may take of the time that is left; words stay what they are."""
-    if not isinstance(max_time, Real) or isinstance(max_time, bool):
+    seconds = time_budget(max_time)
+    if seconds is None or isinstance(max_time, str):
         return max_time
-    seconds = float(max_time)
     return max(seconds - spent, _LEAST_LEFT * seconds) / fits
 
 

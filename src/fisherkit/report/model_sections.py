@@ -22,7 +22,6 @@ from fisherkit.report.blocks import (
     Block,
     Section,
     rounded,
-    rows_table,
     section,
     series_of,
     text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fisherkit.methods import method_named
-from fisherkit.report.blocks import Block, Section, between, points, quoted, section, text
+from fisherkit.report.blocks import Section, between, points, quoted, section, text
 from fisherkit.report.evidence import Evidence, Rival
 from fisherkit.report.left_out_scores import wilson
 from fisherkit.report.quality import Counts, Measures, Verdict

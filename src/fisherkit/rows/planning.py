@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fisherkit.core import Array, Limits, arrays, blas_threads, measured
+from fisherkit.interfaces import Container, MemoryLimit, TimeLimit
 from fisherkit.rows.routes import TWO_CORES, FitPlan, Job, Outlook, Route
 from fisherkit.terminal import lasting, sized
 from fisherkit.tuning import greedy, log
@@ -30,7 +31,7 @@ _LEAST_RANK = 50  # below which trying the low-rank path is not worth it
 _UNITS = {"B": 0, "KB": 1, "MB": 2, "GB": 3, "TB": 4}
 
 
-def memory_budget(value: Any, reference: Array) -> int:
+def memory_budget(value: MemoryLimit, reference: Array) -> int:
     """``max_memory`` in bytes: a number, a text like "2GB", or half of what is free."""
     if value is None:
         return int(_DEFAULT_SHARE * arrays.free_memory(reference))
@@ -100,7 +101,7 @@ def reference_of(X: Any) -> Array:
     return np.empty((0, 1))
 
 
-def time_budget(value: Any) -> float | None:
+def time_budget(value: TimeLimit) -> float | None:
     """``max_time`` in seconds, of which "auto" is a minute; ``None`` without a bound."""
     if value is None or (isinstance(value, str) and value == "auto"):
         return None if value is None else _AUTO_SECONDS
@@ -111,7 +112,7 @@ def time_budget(value: Any) -> float | None:
     )
 
 
-def job_of(X: Any, *, nominal: bool) -> Job:
+def job_of(X: Container, *, nominal: bool) -> Job:
     """The fit of rows X on this machine, or on a nominal one."""
     n, d = X.shape
     if nominal:
@@ -120,14 +121,14 @@ def job_of(X: Any, *, nominal: bool) -> Job:
 
 
 def plan_for(
-    X: Any,
+    X: Array,
     basis: str,
     m: int | None,
-    max_memory: Any,
+    max_memory: MemoryLimit,
     *,
     whole: str | None,
     beside: int = 0,
-    max_time: Any = None,
+    max_time: TimeLimit = None,
 ) -> Plan:
     """`plan` for the rows X of any container.
 
@@ -151,7 +152,9 @@ def plan_for(
     raise ValueError(refusal(whole, chosen.reason))
 
 
-def _open_plan(X: Any, itemsize: int, memory: int, seconds: float, max_time: Any) -> Plan | None:
+def _open_plan(
+    X: Container, itemsize: int, memory: int, seconds: float, max_time: TimeLimit
+) -> Plan | None:
     """The plan by time; ``None`` for few rows, and for accelerators, whose time is not known."""
     n, d = X.shape
     if n <= _QUICK or arrays.on_accelerator(reference_of(X)):
@@ -163,7 +166,7 @@ def _open_plan(X: Any, itemsize: int, memory: int, seconds: float, max_time: Any
     return Plan(True, "random", None, "", held=job.whole, outlook=outlook)
 
 
-def mention_time(X: Any, chosen: Plan) -> None:
+def mention_time(X: Container, chosen: Plan) -> None:
     """Say how long passes over the rows will take, if that is more than two minutes."""
     m = chosen.n_components
     if not chosen.streamed or m is None or job_of(X, nominal=True).on_centres(m) < _NOMINAL:

@@ -152,8 +152,8 @@ def _announce(problem: Problem, expected: Callable[[int], float], about: str = "
     minutes = expected(n) / 60
     if minutes > _LONG:
         log.warning(
-            "The fit of %d rows will take %s %s; max_time, in seconds, or n_components, a number of "
-            "centres, bounds it.",
+            "The fit of %d rows will take %s %s; max_time, in seconds, or n_components, a number "
+            "of centres, bounds it.",
             n,
             about,
             counted(round(minutes), "minute"),
