@@ -161,6 +161,12 @@ def _selection(model: KernelFisherClassifier | KernelRidgeCV) -> Chosen:
     }
 
 
+def _planned(model: KernelFisherClassifier | FisherCommitteeClassifier) -> list[Fact]:
+    """What was done with the rows, where time and memory have chosen it."""
+    plan = model.plan_
+    return [] if np.isnan(plan.seconds) else [("Plan by time and memory", f"{plan.words}.")]
+
+
 def _selection_facts(model: KernelFisherClassifier | KernelRidgeCV) -> list[Fact]:
     selection = model.selection_
     relative, criterion = selection.mu / selection.unit, selection.criterion
@@ -171,6 +177,7 @@ def _selection_facts(model: KernelFisherClassifier | KernelRidgeCV) -> list[Fact
         ("Settings compared", f"{len(selection.path):,}"),
         ("Why the search ended", selection.status.value),
         ("Computed by", f"{selection.method} path, rank {selection.rank:,}"),
+        *_planned(model),
     ]
 
 
@@ -215,7 +222,7 @@ def _committee_facts(model: FisherCommitteeClassifier) -> list[Fact]:
         members = counted(int(np.sum(bounded["weight"] > 0)), "member")
         words = f"{members}, {percent(weight)} of the weight: left-out rows gave them no slope"
         facts.append(("Slope at a bound", f"{words} inside the bounds"))
-    return [*facts, ("Why the search ended", model.status_.value)]
+    return [*facts, ("Why the search ended", model.status_.value), *_planned(model)]
 
 
 def _few_kernels(model: SparseFisherClassifier | ForwardFisherClassifier) -> Chosen:
