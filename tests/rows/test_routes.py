@@ -83,6 +83,19 @@ def test_flat_losses_take_enough_centres_and_say_what_more_cost():
     assert "basis='full' takes about" in plan.sentence
 
 
+def test_where_no_way_is_quick_enough_the_quickest_is_taken():
+    route, _ = chosen(1e-9, None, n=1100)
+    assert route.seconds == min(way.seconds for way in job(1100).routes(PLENTY))
+
+
+def test_without_levels_all_rows_cost_decompositions():
+    plain, slow = job(5000), replace(job(5000), levels=False)
+    assert slow.all_rows() > 10 * plain.all_rows() and slow.search(4000) == 0
+    given = replace(slow, searched=False)
+    assert given.all_rows() == pytest.approx(TWO_CORES.exact(5000))
+    assert not Outlook(slow, 10.0, PLENTY).decided and Outlook(given, 60.0, PLENTY).decided
+
+
 @pytest.mark.parametrize("trend", [FALLING, FLAT, None])
 def test_little_time_takes_as_many_centres_as_it_has(trend):
     before = 0
@@ -224,7 +237,9 @@ def test_times_that_are_none_are_refused(value, estimator, data):
 
 
 def test_other_methods_have_no_plan_by_time(data):
-    with pytest.raises(ValueError, match=r"method sparse has no plan by time; .* fisher, committee"):
+    with pytest.raises(
+        ValueError, match=r"method sparse has no plan by time; .*committee"
+    ):
         TableClassifier("sparse", max_time=60).fit(data[0][:50], data[1][:50])
     model = TableClassifier("sparse", parameters={"gamma": 0.3}).fit(data[0][:50], data[1][:50])
     with pytest.raises(AttributeError, match="SparseFisherClassifier has no plan"):
@@ -242,6 +257,18 @@ def test_tables_have_the_plan_in_their_own_words(method, data):
     assert ("gamma" in (model.explicit_.parameters or {})) == (method == "fisher")
     twin = model.explicit_.fit(X, y)
     assert np.array_equal(twin.predict_proba(X[:50]), model.predict_proba(X[:50]))
+
+
+@pytest.mark.usefixtures("quick")
+def test_groups_of_a_committee_stay_in_memory(data, monkeypatch):
+    monkeypatch.setattr(planning, "SUMS", 1)
+    X, y = data[:2]
+    model = FisherCommitteeClassifier(("rbf",), n_widths=2, max_time=60, random_state=0)
+    model.fit(X, y, groups=np.arange(1500) // 3)
+    assert model.plan_.parameters["n_components"] in (50, 100, 200)
+    given = FisherCommitteeClassifier(("rbf",), n_widths=2, random_state=0)
+    given.set_params(**model.plan_.parameters).fit(X, y, groups=np.arange(1500) // 3)
+    np.testing.assert_allclose(given.predict_proba(X), model.predict_proba(X), atol=1e-9)
 
 
 @pytest.mark.usefixtures("quick")

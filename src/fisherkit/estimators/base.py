@@ -128,8 +128,11 @@ class KernelModel(BaseEstimator):
             raise ValueError(f"basis={kind!r} needs n_components, the number of centres; got None.")
         return Basis(kind, m)
 
-    def _open(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
-        """The rows of positive weight, wherever it is best to have them."""
+    def _open(self, X: Any, y: Any, sample_weight: Any, *, sums: bool = True) -> RowSource:
+        """The rows of positive weight, wherever it is best to have them.
+
+        Without ``sums``, in memory where it holds the fit, though sums over blocks are quicker.
+        """
         class_weight = getattr(self, "class_weight", None)
         if arrays.is_dask(X):
             if getattr(self, "max_time", None) is not None:
@@ -145,6 +148,9 @@ class KernelModel(BaseEstimator):
                 del self.feature_names_in_
             return rows
         plan = self._closed(self._plan(X), y)
+        if not sums and plan.held:
+            memory = memory_budget(self.max_memory, np.empty(0))
+            plan = plan.in_memory(X.shape[0], memory)
         where = opening.in_blocks if plan.streamed and not plan.held else opening.in_memory
         return where(self, X, y, sample_weight, plan, class_weight)
 

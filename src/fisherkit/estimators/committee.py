@@ -254,7 +254,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         """
         with all_or_nothing(self):
             self._check_words()
-            rows = self._open(X, y, sample_weight)
+            rows = self._open(X, y, sample_weight, sums=groups is None)
             self._store(rows, fit(rows, self._asked(rows.plan), _groups_of(rows, groups)))
         return self
 

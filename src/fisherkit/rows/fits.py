@@ -35,6 +35,7 @@ from fisherkit.tuning import (
     Scouted,
     Selection,
     Tuned,
+    has_levels,
     scout,
     tune,
 )
@@ -150,6 +151,11 @@ class Task:
             search_gamma=self.search_gamma,
             decomposer=decomposer,
         )
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether levels of more and more rows find the hyper-parameters."""
+        return has_levels(self.problem, self.mu, self.search_gamma)
 
     def scout(self, most_rows: int, most_rank: int) -> Scouted | None:
         """`tune` on at most so many rows, before all are fitted; ``None`` where that is no use."""

@@ -70,15 +70,15 @@ class MemoryRows:
         """The fit that the search on some rows, time and memory suggest."""
         start, task = perf_counter(), self.task(spec)
         outlook = outlook.of_targets(self.Y.shape[1])
+        if not task.has_levels:
+            outlook = outlook.without_levels(searched=spec.search_gamma or spec.mu is None)
         if outlook.decided:
             return replace(fitted(task, task.tune()), chosen=outlook.every_row())
-        found = task.scout(outlook.most_rows, outlook.most_rank)
+        found = task.scout(outlook.most_rows, outlook.most_rank) if task.has_levels else None
         if found is not None and found.exact is not None:
             return replace(
                 fitted(task, found.fit()), chosen=outlook.low_rank(len(found.exact.centres))
             )
-        if found is None:
-            outlook = outlook.without_levels(searched=spec.search_gamma or spec.mu is None)
         trend = None if found is None else found.trend
         route, chosen = outlook.choose(trend, perf_counter() - start)
         log.info("%s", chosen.sentence)

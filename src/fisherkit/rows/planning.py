@@ -90,6 +90,13 @@ class Plan:
             )
         return replace(asked, chosen=chosen)
 
+    def in_memory(self, n: int, memory: int) -> Plan:
+        """The same without sums over blocks of n rows, if so many bytes hold a decomposition."""
+        assert self.n_components is not None
+        if 8 * _THIN_COPIES * n * self.n_components > memory:
+            return self
+        return replace(self, streamed=False)
+
 
 IN_MEMORY = Plan(False, "", None, "")
 

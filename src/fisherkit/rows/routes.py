@@ -174,6 +174,8 @@ class Job:
 
     def search(self, most: int) -> float:
         """Of levels on at most so many rows."""
+        if not self.levels:
+            return 0.0
         return sum(self.level(m) for m in LEVELS if m <= most and m < 0.6 * self.n)
 
     def all_rows(self) -> float:
@@ -250,9 +252,10 @@ class Outlook:
 
     @property
     def decided(self) -> bool:
-        """Whether levels end at all rows, and time and memory allow it."""
+        """Whether all rows are looked at in any case, and time and memory allow it."""
         job = self.job
-        if job.n > ALL_ROWS or not job.whole or job.all_bytes() > self.memory:
+        searched = job.n > ALL_ROWS and job.levels
+        if searched or not job.whole or job.all_bytes() > self.memory:
             return False
         return job.search(job.n) + job.all_rows() <= self.seconds
 
@@ -296,10 +299,11 @@ class Outlook:
     def choose(self, trend: Trend | None, spent: float) -> tuple[Route, FitPlan]:
         """The way after levels that have taken so many seconds, and what to say of it."""
         if not self.timed:
-            spent = self.job.search(self.most_rows) if self.job.levels else 0.0
+            spent = self.job.search(self.most_rows)
         routes = self.job.routes(self.memory)
         left = self.seconds - spent
-        allowed = [route for route in routes if route.seconds <= left] or routes[:1]
+        allowed = [route for route in routes if route.seconds <= left]
+        allowed = allowed or [min(routes, key=lambda route: route.seconds)]
         chosen = allowed[-1]
         flat = trend is not None and not trend.falling
         if flat and chosen.at_least(ENOUGH):

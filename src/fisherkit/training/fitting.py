@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Unpack
 
 import numpy as np
@@ -184,7 +184,7 @@ def train(
         options["max_memory"] = options.get("max_memory") or BUDGET
     method = data.goal.method(method).name
     asked = data.goal.asked(method, seed, **options)
-    clock = _Clock(max_time if data.goal.method(method).planned else None, start - data.seconds)
+    clock = _Clock.of(max_time if data.goal.method(method).planned else None, data.seconds)
     others, checked, splits = None, None, list[Split]()
     if test is not None:
         others = _TestFile.checked(data, test, encoding)
@@ -288,17 +288,20 @@ def _answers(model: TableModel, data: Data, rows: np.ndarray) -> Answers:
 
 @dataclass(frozen=True)
 class _Clock:
-    """The seconds of a training that began at ``start``, shared by its fits (``None``: any)."""
+    """When a training is to end, which its fits share; ``None`` for any time."""
 
-    seconds: float | None
-    start: float
+    end: float | None
+
+    @classmethod
+    def of(cls, seconds: float | None, spent: float) -> _Clock:
+        """The clock of a training of so many seconds, some of which are spent."""
+        return cls(None if seconds is None else monotonic() + seconds - spent)
 
     def given(self, asked: TableModel, fits: int) -> TableModel:
         """The model with its share of the time that is left, for one of so many fits."""
-        if self.seconds is None:
+        if self.end is None:
             return asked
-        left = self.seconds - (perf_counter() - self.start)
-        share = max(_OF_THE_REST * left / fits, _LEAST_SECONDS)
+        share = max(_OF_THE_REST * (self.end - monotonic()) / fits, _LEAST_SECONDS)
         return clone(asked).set_params(max_time=round(share, 1))
 
 
