@@ -19,8 +19,8 @@ import numpy as np
 from _common import print_table, timed, write_csv
 
 from fisherkit import KernelFisherClassifier
+from fisherkit.core import blas_threads
 from fisherkit.datasets import make_torus
-from fisherkit.rows.sources import blas_threads
 
 SIZES = (250_000, 500_000, 1_000_000)
 CENTRES = 1000

@@ -119,6 +119,34 @@ def large_real() -> str:
     return markdown(["set", "model", "fit, processor seconds", "test error, %"], table)
 
 
+def large_plans() -> str:
+    """Error and wall time of fits that are planned by time, beside boosted trees."""
+    table, last = [], ""
+    for row in read("benchmarks/results/large_plans_accuracy.csv"):
+        name = "" if row["set"] == last else f"{row['set']}, {int(row['rows']):,} rows"
+        digits = 3 if float(row["error_percent"]) < 0.1 else 2
+        error, centres = f"{float(row['error_percent']):.{digits}f}", row["plan"].split(" ")
+        kept = {"": "", "All": "all"}.get(centres[0], centres[0])
+        table.append([name, row["model"], kept, f"{float(row['seconds']):.1f}", error])
+        last = row["set"]
+    return markdown(["set", "model", "centres", "fit, s", "held-out error, %"], table)
+
+
+def large_plans_command() -> str:
+    """Wall time of the command from the start of its process, and what it chose."""
+    table = [
+        [
+            row["set"],
+            row["time"],
+            f"{float(row['seconds']):.0f}",
+            row["held_out_error"],
+            row["plan"],
+        ]
+        for row in read("benchmarks/results/large_plans_command.csv")
+    ]
+    return markdown(["set", "`--time`", "seconds", "held-out error", "plan"], table)
+
+
 def large_rows() -> str:
     table = [
         [

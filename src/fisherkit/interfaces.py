@@ -42,4 +42,5 @@ Json: TypeAlias = "bool | float | str | Sequence[Json] | Mapping[str, Json] | No
 KernelName: TypeAlias = "str | Callable[..., float]"
 MemoryLimit: TypeAlias = "float | str | None"
 Seed: TypeAlias = "int | np.random.RandomState | None"
+TimeLimit: TypeAlias = "float | str | None"
 Table: TypeAlias = "Frame | ArrayLike"

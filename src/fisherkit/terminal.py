@@ -19,6 +19,38 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
+def sized(count: float) -> str:
+    """Bytes in the unit that suits them.
+
+    Examples
+    --------
+    >>> from fisherkit.terminal import sized
+    >>> sized(1536), sized(2.5e9)
+    ('1.5 kB', '2.33 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1024 or unit == "GB":
+            break
+        count /= 1024
+    return f"{count:.3g} {unit}"
+
+
+def lasting(seconds: float) -> str:
+    """A time to about two digits.
+
+    Examples
+    --------
+    >>> from fisherkit.terminal import lasting
+    >>> lasting(0.3), lasting(47.1), lasting(130), lasting(9000)
+    ('1 s', '47 s', '2.2 minutes', '2.5 hours')
+    """
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.2g} minutes"
+    return f"{seconds / 3600:.2g} hours"
+
+
 def spent(seconds: float, *, held_out: bool) -> str:
     """The time of a training, and what it was spent on.
 

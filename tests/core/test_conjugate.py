@@ -64,7 +64,7 @@ def test_steps_solve_the_system(kernel, bias, rank):
     P, M = Preconditioner.of(system, rank), dense(system)
     solved = solve_all(system, P)
     assert np.all(np.linalg.norm(system.both - M @ solved, axis=0) <= 1.01 * system.enough)
-    found = inverse_diagonal(system, P, ROWS)
+    found = np.concatenate(list(inverse_diagonal(system, P, ROWS)))
     assert_allclose(found, np.diag(np.linalg.inv(M))[ROWS], rtol=5e-3)
 
 
@@ -72,7 +72,7 @@ def test_a_poor_preconditioner_gives_up():
     system = system_of()
     P = Preconditioner.of(system, 1)
     assert solve_all(system, P) is None
-    assert inverse_diagonal(system, P, ROWS) is None
+    assert None in list(inverse_diagonal(system, P, ROWS))
 
 
 def test_columns_of_zeros_are_solved_by_zeros():

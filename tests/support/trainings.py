@@ -6,6 +6,7 @@ import pandas as pd
 from houses import houses
 
 from fisherkit import TableClassifier, TableRegressor
+from fisherkit.rows import planning, routes
 from fisherkit.training.baselines import Split, baselines
 from fisherkit.training.fitting import Training
 from fisherkit.training.goals import HeldOut
@@ -80,3 +81,10 @@ def answers_of_others(X, y, n, classes):
     """The baselines, fitted to all rows after the first n."""
     split = Split.aside(X, y, np.arange(n, len(y)), np.arange(n))
     return baselines([split], n, classes, seconds=30.0)
+
+
+def little_time(monkeypatch, centres):
+    """Tables are planned by time from ten rows on, and time is for so few centres alone."""
+    monkeypatch.setattr(planning, "_QUICK", 10)
+    monkeypatch.setattr(planning, "_AUTO_SECONDS", 1e-9)
+    monkeypatch.setattr(routes, "_CENTRES", (centres,))

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 
 import numpy as np
 import oracles
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 from command_runs import done, refused
 from people import people, rerun
+from trainings import little_time
 
 from fisherkit import KernelFisherClassifier, TableClassifier
 from fisherkit.columns import frames
@@ -20,7 +20,8 @@ from fisherkit.columns.frames import TableError
 from fisherkit.estimators import inside
 from fisherkit.inspection.left_out import left_out_path
 from fisherkit.inspection.streamed import streamed_path
-from fisherkit.methods import METHODS, plans
+from fisherkit.methods import plans
+from fisherkit.rows import planning
 from fisherkit.tables import reading
 from fisherkit.tables.reading import open_table, read_table
 from fisherkit.training import out_of_core
@@ -39,7 +40,8 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(reading, "_PART_ROWS", (16, 1 << 16))
     monkeypatch.setattr(frames, "_CELLS", 500)
     monkeypatch.setattr(plans, "WIDTH_ROWS", 150)
-    monkeypatch.setitem(METHODS, "fisher", replace(METHODS["fisher"], centres=100, exact_rows=50))
+    little_time(monkeypatch, centres=100)
+    monkeypatch.setattr(planning, "_COPY_SHARE", 0.0)  # rows are never in memory together
 
 
 @pytest.fixture

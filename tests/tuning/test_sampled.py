@@ -24,7 +24,7 @@ def few_are_many(request, monkeypatch):
     monkeypatch.setattr(sampled, "_SHARE", 0.5)
     monkeypatch.setattr(search, "ALL_ROWS", 400)
     monkeypatch.setattr(levels, "ALL_ROWS", 400)
-    monkeypatch.setattr(levels, "_LEVELS", (150, 300))
+    monkeypatch.setattr(levels, "LEVELS", (150, 300))
     monkeypatch.setattr(sampled, "EVERY_ROW", 500)
     monkeypatch.setattr(sampled, "_LEAST", SAMPLE)
     monkeypatch.setattr(sampled, "_FOR_EACH", 1)

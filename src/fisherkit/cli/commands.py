@@ -38,6 +38,7 @@ from fisherkit.cli.options import (
     Penalty,
     Quiet,
     Raw,
+    Seconds,
     Seed,
     Target,
     Task,
@@ -120,6 +121,7 @@ def fit(
         int | None,
         typer.Option(metavar="N", min=1, help="Number of kernels in the model; fewer are faster."),
     ] = None,
+    time: Seconds = 60.0,
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -198,6 +200,7 @@ def fit(
                 balanced=balanced,
                 centres=centres,
                 max_memory=max_memory,
+                max_time=time,
             )
             summary = console.describe(done)
             if model is not None:

@@ -52,9 +52,24 @@ def describe(training: Training) -> dict[str, Json]:
         goal.model: type(model).__name__,
         "chosen": goal.chosen(table_model, training.method),
         **goal.summary(table_model, training.y, training.held_out, training.weights),
+        "plan": _planned(training),
         "notes": list(training.notes),
         "seconds": round(training.seconds, 3),
     }
+
+
+def _planned(training: Training) -> str | None:
+    """What was done with the rows, in the words of the command."""
+    if not hasattr(training.model.estimator_, "plan_"):
+        return None
+    return training.model.plan_.said(_option)
+
+
+def _option(name: str, value: object) -> str:
+    """A parameter of the table as an option of the command, where all rows need more time."""
+    if name == "centres" and value == "all":
+        return "a fit of all rows (a longer --time)"
+    return f"--{name} {value}"
 
 
 def show(summary: Mapping[str, Any]) -> None:
@@ -69,6 +84,8 @@ def show(summary: Mapping[str, Any]) -> None:
     add("data", _plain(f"{summary['source']}: {size}"))
     add("target", _plain(f"{summary['target']}: {target}"))
     add("method", _plain(f"{summary['method']} ({summary[goal.model]})"))
+    if summary.get("plan"):
+        add("plan", _plain(summary["plan"]))
     for key, value in summary["chosen"].items():
         add(_plain(key.replace("_", " ")), _plain(_word(value)))
     for name, words in errors:

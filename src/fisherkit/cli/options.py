@@ -51,6 +51,16 @@ HeldOutRows = Annotated[
         "(auto beyond), none.",
     ),
 ]
+Seconds = Annotated[
+    float,
+    typer.Option(
+        "--time",
+        metavar="SECONDS",
+        min=1,
+        help="All of it should end in about this time (methods fisher, committee): of all rows "
+        "and of fewer centres, the most accurate that fits is chosen.",
+    ),
+]
 Target = Annotated[
     str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.")
 ]

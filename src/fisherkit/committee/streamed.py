@@ -41,7 +41,16 @@ from fisherkit.committee.members import (
     shares,
 )
 from fisherkit.committee.widths import SOME, families_on, spread_over_classes, worth_a_fit
-from fisherkit.core import FREE, Array, Kernel, Weights, arrays, membership, relative_floor
+from fisherkit.core import (
+    FREE,
+    Array,
+    Kernel,
+    Weights,
+    arrays,
+    blas_threads,
+    membership,
+    relative_floor,
+)
 from fisherkit.rows import (
     SUMS,
     Block,
@@ -55,7 +64,6 @@ from fisherkit.rows import (
     Rows,
     Sample,
     Together,
-    blas_threads,
     block_of,
     choose,
     draw,

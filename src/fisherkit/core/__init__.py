@@ -7,6 +7,7 @@ labels O(n r), a row left out nothing; only a new kernel parameter costs a new `
 from fisherkit.core.arrays import Array, read
 from fisherkit.core.basis import BASES, choose_rows, leading_rows
 from fisherkit.core.bias import BIASES, FREE, Bias, rank_two_update
+from fisherkit.core.blas import blas_threads
 from fisherkit.core.canonical import (
     Canonical,
     NotPositiveError,
@@ -34,6 +35,7 @@ from fisherkit.core.decompose import (
     RankError,
     SharedDecomposer,
 )
+from fisherkit.core.distil import Original
 from fisherkit.core.forward import ForwardPath, select_terms
 from fisherkit.core.kernels import (
     KERNELS,
@@ -76,11 +78,17 @@ from fisherkit.core.ridge import (
     solve_left_out,
 )
 from fisherkit.core.solvers import (
+    UNLIMITED,
     Factored,
+    Limits,
+    Rates,
     System,
     expected_seconds,
+    factor_held,
+    half_held,
     leave_out,
     measured,
+    preconditioner_rank,
     sample_size,
     solve_many,
 )

@@ -71,7 +71,7 @@ def low_rank(
     residual = gram.diagonal()
     scale = float(xp.max(residual))
     rounding = 4 * arrays.eps(gram.X) * scale  # below this a residual diagonal is noise
-    store = _Rows(residual, gram.n)
+    store = _Rows(residual, gram.n, _CAPACITY if max_rank is None else cap)
     pivots: list[int] = []
     history: list[tuple[int, float]] = []
     alarms = 0
@@ -134,8 +134,8 @@ def _own_values(H: Array, diagonal: Array) -> bool:
 class _Rows:
     """A matrix that grows by rows. Memory that is not filled is not touched, and doubles."""
 
-    def __init__(self, reference: Array, length: int):
-        self._buffer = arrays.empty((_CAPACITY, length), reference)
+    def __init__(self, reference: Array, length: int, capacity: int):
+        self._buffer = arrays.empty((capacity, length), reference)
         self._count = 0
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cython_blas
+from threadpoolctl import threadpool_info
 
 _ADDRESS = ctypes.c_void_p
 _name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
@@ -33,6 +34,12 @@ def _routine(name: str) -> Any:
 
 
 _GEMM, _SYRK = _routine("dgemm"), _routine("dsyrk")
+
+
+def blas_threads() -> int:
+    """Threads that matrix products use now: what the user, or the environment, allows."""
+    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(pools, default=1)
 
 
 def serves(total: object, *factors: object) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -19,6 +21,7 @@ from fisherkit.core import (
     Array,
     Decomposer,
     Kernel,
+    Limits,
     Ridge,
     RidgePath,
     System,
@@ -31,14 +34,17 @@ from fisherkit.inference import Reach, SampledReach
 from fisherkit.rows import (
     IN_MEMORY,
     Basis,
+    FitPlan,
     MemoryRows,
     Plan,
     RowSource,
     Spec,
     Task,
     memory_budget,
+    mention_time,
     plan_for,
     require_finite_model,
+    time_budget,
 )
 from fisherkit.tuning import AT_BOUNDS, CRITERIA, accurate_path, mention
 
@@ -70,6 +76,7 @@ class KernelModel(BaseEstimator):
 
     _bases: ClassVar[tuple[str, ...]] = BASES
     _gamma_rules: ClassVar[tuple[str, ...]] = GAMMA_RULES
+    checkpoint: Any = None  # a parameter of the estimators that fit many rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -121,10 +128,18 @@ class KernelModel(BaseEstimator):
             raise ValueError(f"basis={kind!r} needs n_components, the number of centres; got None.")
         return Basis(kind, m)
 
-    def _open(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
-        """The rows of positive weight, wherever it is best to have them."""
+    def _open(self, X: Any, y: Any, sample_weight: Any, *, sums: bool = True) -> RowSource:
+        """The rows of positive weight, wherever it is best to have them.
+
+        Without ``sums``, in memory where it holds the fit, though sums over blocks are quicker.
+        """
         class_weight = getattr(self, "class_weight", None)
         if arrays.is_dask(X):
+            if getattr(self, "max_time", None) is not None:
+                raise ValueError(
+                    f"max_time={self.max_time!r} says nothing of a Dask collection, whose workers "
+                    "this machine does not know; give n_components, a number of centres."
+                )
             rows = opening.on_dask(self, X, y, sample_weight, class_weight)
             self.n_features_in_ = int(X.shape[1])
             if hasattr(X, "columns"):
@@ -132,7 +147,10 @@ class KernelModel(BaseEstimator):
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return rows
-        plan = self._plan(X)
+        plan = self._closed(self._plan(X), y)
+        if not sums and plan.held:
+            memory = memory_budget(self.max_memory, np.empty(0))
+            plan = plan.in_memory(X.shape[0], memory)
         where = opening.in_blocks if plan.streamed and not plan.held else opening.in_memory
         return where(self, X, y, sample_weight, plan, class_weight)
 
@@ -140,13 +158,37 @@ class KernelModel(BaseEstimator):
         """Whether memory holds the fit, and what to do where it does not."""
         if self.max_memory is not None:  # also where it does not matter
             memory_budget(self.max_memory, np.empty(0))
+        max_time = getattr(self, "max_time", None)
+        time_budget(max_time)
         shape: Any = getattr(X, "shape", ())
         if self._pairwise or len(shape) != 2 or getattr(self, "ard", False):
             return IN_MEMORY
         basis = self._basis()
         basis.positions(np.arange(shape[0]), shape[0])
         whole, beside = self._needs_every_row(), self._row_numbers()
-        return plan_for(X, basis.kind, basis.count, self.max_memory, whole=whole, beside=beside)
+        plan = plan_for(
+            X,
+            basis.kind,
+            basis.count,
+            self.max_memory,
+            whole=whole,
+            beside=beside,
+            max_time=max_time,
+        )
+        if max_time is None:
+            mention_time(X, plan)
+        return plan
+
+    def _closed(self, plan: Plan, y: ArrayLike) -> Plan:
+        """The plan, which may stay open until levels of a search have been seen."""
+        return plan
+
+    def _limits(self, rows: RowSource) -> Limits:
+        """What a fit in memory may take, and where it may keep its state."""
+        path = None if self.checkpoint is None else Path(self.checkpoint)
+        if not isinstance(rows, MemoryRows):
+            return Limits(None, path)
+        return Limits(memory_budget(self.max_memory, rows.X), path)
 
     def _needs_every_row(self) -> str | None:
         """Which parameter needs every row at once, and what to use instead; ``None`` if none."""
@@ -180,6 +222,7 @@ class KernelModel(BaseEstimator):
             bias=validation.bias(self.bias),
             basis=self._basis(),
             seed=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+            limits=self._limits(rows),
             **decisions,
         )
         if self.cv is None:
@@ -204,6 +247,22 @@ class KernelModel(BaseEstimator):
         self._expansion: Any = replace(model, flat=rows.flat)
         self.basis_indices_ = arrays.indices(fit.centres, model.coef)
         self._training: Any = fit.training
+        if self.checkpoint is not None and selection.method == "recomputed":
+            Path(self.checkpoint).unlink(missing_ok=True)  # it has served
+        self.plan_ = fit.chosen or self._carried_out(len(fit.centres))
+
+    def _carried_out(self, centres: int) -> FitPlan:
+        """What was done where no choice was open."""
+        selection, words = self.selection_, f"{centres:,} rows are centres"
+        parameters = {name: getattr(self, name) for name in ("basis", "n_components")}
+        if selection.method == "low-rank":
+            words, parameters = "Every row is a centre, through a factor of low rank", {}
+        elif selection.method not in ("centres", "streamed"):
+            words, parameters = "Every row is a centre", {"basis": "full"}
+        elif isinstance(self.basis, str) and self.basis == "auto":
+            parameters = {"basis": "pivoted", "n_components": centres}
+        reason = f": {selection.reason}" if selection.method == "streamed" else ""
+        return FitPlan(f"{words}{reason}", parameters=parameters)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_expansion")
@@ -240,7 +299,13 @@ class KernelModel(BaseEstimator):
 
     def _fresh_training(self) -> Task:
         """The task, if memory holds its rows; what its Gram matrix keeps does not stay."""
-        if self._training is None:
+        if hasattr(self, "compression_"):
+            raise ValueError(
+                "This needs every row of the fit, of which a compressed model keeps "
+                f"{self.compression_.n_centres} of {self.compression_.of} centres. Ask the model "
+                "that compress was called on."
+            )
+        if self._training is None or self.selection_.method == "recomputed":
             lacking = "every row of the fit in memory, but the fit has read them in blocks"
             if self.selection_.method != "streamed":
                 lacking = "all of the kernel matrix in memory"

@@ -16,11 +16,20 @@ from fisherkit.core import KERNELS, Array, Kernel, View, arrays, width_of_moment
 from fisherkit.estimators import validation
 from fisherkit.estimators.base import PENALTIES, KernelModel, all_or_nothing
 from fisherkit.estimators.decisions import DecisionMixin
-from fisherkit.interfaces import ClassWeight, Container, KernelName, MemoryLimit, Seed
-from fisherkit.rows import MemoryRows, RowSource, require_finite_model
+from fisherkit.interfaces import ClassWeight, Container, KernelName, MemoryLimit, Seed, TimeLimit
+from fisherkit.rows import (
+    Basis,
+    CommitteeJob,
+    FitPlan,
+    MemoryRows,
+    Plan,
+    RowSource,
+    require_finite_model,
+)
 from fisherkit.stored import stored
-from fisherkit.tuning import GRID, mention, probabilities
+from fisherkit.tuning import GRID, log, mention, probabilities
 
+_WORTH = 2  # widths of a kernel that are worth a fit to all rows
 _CALIBRATION_COPIES = 6  # of the scores of a width that Newton steps hold at a time
 
 
@@ -80,6 +89,9 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         Bytes, or a text such as "2GB"; ``None`` is half of what is free. A fit that would take more
         reads its rows in blocks, on centres, with every member in the same two passes; "auto"
         chooses their number. A log line says so and why.
+    max_time : float, "auto" or None, default=None
+        Seconds that the fit may take, as of `KernelFisherClassifier`: more rows than can be fitted
+        in that time give way to as many centres as can (`plan_`).
     random_state : int, RandomState or None, default=None
         For random pivots and centres.
     verbose : bool, default=False
@@ -118,6 +130,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         cross-fitted ``log_loss`` and ``error`` of training rows that W and c were not fitted to.
     status_ : Status
         Its value is a sentence.
+    plan_ : FitPlan
+        What was done with the rows, as of `KernelFisherClassifier`.
 
     Notes
     -----
@@ -180,6 +194,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         n_components: int | None = None,
         class_weight: ClassWeight = None,
         max_memory: MemoryLimit = None,
+        max_time: TimeLimit = None,
         random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
@@ -197,6 +212,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         self.n_components = n_components
         self.class_weight = class_weight
         self.max_memory = max_memory
+        self.max_time = max_time
         self.random_state = random_state
         self.verbose = verbose
 
@@ -238,8 +254,8 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
         """
         with all_or_nothing(self):
             self._check_words()
-            rows = self._open(X, y, sample_weight)
-            self._store(rows, fit(rows, self._asked(), _groups_of(rows, groups)))
+            rows = self._open(X, y, sample_weight, sums=groups is None)
+            self._store(rows, fit(rows, self._asked(rows.plan), _groups_of(rows, groups)))
         return self
 
     def _store(self, rows: RowSource, fit: CommitteeFit) -> None:
@@ -264,9 +280,20 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             self.basis_indices_[key] = arrays.indices(fit.places[part.centres], intercept)
         self._expansion = fit.expansion
         logits = fit.expansion
+        self.plan_ = rows.plan.chosen or self._as_planned(rows.plan)
         self.loo_proba_ = rows.in_order(
             fit.left_out, lambda X: probabilities(logits(X), 1.0), labels.n_classes
         )
+
+    def _as_planned(self, plan: Plan) -> FitPlan:
+        """What was done where no choice was open."""
+        m = plan.n_components
+        if m is None:
+            return FitPlan("Every row is a centre", parameters={"basis": "full"})
+        parameters = {"n_components": m, "basis": plan.basis}
+        if plan.basis == "given":
+            parameters = {"basis": self.basis}
+        return FitPlan(f"{m:,} rows are centres", parameters=parameters)
 
     def _check_words(self) -> None:
         """Refuse parameters that make no sense."""
@@ -319,13 +346,33 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
                 )
         return asked
 
+    def _closed(self, plan: Plan, y: ArrayLike) -> Plan:
+        """The plan by time and memory alone: no levels tell what centres cost."""
+        if plan.outlook is None:
+            return plan
+        many = self.n_widths if self.combine != "families" else _WORTH
+        job = plan.outlook.job
+        learning = sum(self._learns())
+        classes = len(np.unique(np.asarray(y)))
+        work = CommitteeJob(
+            **vars(job) | {"k": 1 if classes <= 2 else classes},
+            widths=len(self.kernels) * min(many, _WORTH),
+            learning=learning,
+        )
+        outlook = replace(plan.outlook, job=work)
+        route, chosen = outlook.choose(None, 0.0)
+        log.info("%s", chosen.sentence)
+        return plan.asked_for(route, chosen, beside=self._row_numbers())
+
     def _row_numbers(self) -> int:
         members = len(GRID) * len(self.kernels) * self.n_widths
         return _CALIBRATION_COPIES * len(GRID) + members
 
-    def _asked(self) -> Asked:
-        """The parameters, checked."""
-        kernels = self._kernels()
+    def _asked(self, plan: Plan) -> Asked:
+        """The parameters, checked, with the centres that were chosen."""
+        kernels, basis = self._kernels(), self._basis()
+        if plan.chosen is not None and plan.n_components is not None:
+            basis = Basis(plan.basis, plan.n_components)
         for kernel in kernels:
             if kernel.view is not None and kernel.view.columns.max() >= self.n_features_in_:
                 raise ValueError(
@@ -337,7 +384,7 @@ class FisherCommitteeClassifier(DecisionMixin, KernelModel):
             kernels=kernels,
             widths=partial(self._widths, kernels),
             penalty=self.penalty,
-            basis=self._basis(),
+            basis=basis,
             combine=self.combine,
             learns=self._learns(),
             min_weight=self.min_weight,

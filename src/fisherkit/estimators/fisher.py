@@ -12,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from fisherkit.core import BASES, Array, Rule, arrays
 from fisherkit.estimators import ard, validation
 from fisherkit.estimators.base import THRESHOLDS, KernelModel, all_or_nothing
+from fisherkit.estimators.compressing import CompressingMixin
 from fisherkit.estimators.decisions import DiscriminantMixin
 from fisherkit.inference import conformal
+from fisherkit.interfaces import FilePath
 from fisherkit.rows import Fit, RowSource, Spec, lazily
 from fisherkit.stored import stored
 from fisherkit.tuning import CRITERIA, Widths, left_out_scores
@@ -40,7 +42,7 @@ class _FeatureWidths(KernelModel):
 
 
 @stored("KernelFisherClassifier")
-class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
+class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, _FeatureWidths):
     r"""Optimally regularised kernel Fisher discriminant (LS-SVM, kernel ridge) that tunes itself.
 
     Minimises ``sum_i w_i (y_i - f(x_i) - b)^2 + mu * penalty`` on class codes. One decomposition
@@ -98,6 +100,16 @@ class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
         reads its rows in blocks (memory-mapped files and sparse matrices are then never loaded
         whole), on centres: "auto" chooses their number, or takes every row through a low-rank
         factor where that fits. `selection_.reason` says what was chosen and why.
+    max_time : float, "auto" or None, default=None
+        Seconds that the fit may take. Of all rows and of so many centres it then takes the most
+        accurate that this machine is predicted to fit in that time, and within ``max_memory``, once
+        levels of the search have told whether more centres are worth it: `plan_` says what was
+        chosen. "auto" is a minute of a nominal laptop with two cores, whatever this machine: the
+        choice follows from the table alone. ``None`` is bounded by memory only, and warns of a fit
+        that is predicted to take more than two minutes. ``basis`` and ``n_components`` come first.
+    checkpoint : path, default=None
+        A file that keeps the state of a fit of many rows by conjugate gradients, written every half
+        minute. The same fit begun again goes on from there; the file goes when it has succeeded.
     class_weight : dict, "balanced" or None, default=None
         Cost of each class, multiplied with the sample weights.
     random_state : int, RandomState or None, default=None
@@ -138,10 +150,14 @@ class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
         (its value is a sentence that says why the search ended; at a bound it is logged as a
         warning, too), the ``path`` with every setting compared (fields rows, gamma, mu, value), the
         ``unit`` tr(G)/n of mu, and how it was computed: ``method`` ("full", "low-rank", "centres",
-        "cholesky", "conjugate" or "streamed"), ``rank``, the trace that a low-rank factor left out
-        (``tolerance``), the ``reason`` for that choice, of which rows and to which digits left-out
-        scores are known (``leave_one_out``), and the standard ``error`` of the ``value`` where it
-        is that of a sample.
+        "cholesky", "conjugate", "recomputed" or "streamed"), ``rank``, the trace that a low-rank
+        factor left out (``tolerance``), the ``reason`` for that choice, of which rows and to which
+        digits left-out scores are known (``leave_one_out``), and the standard ``error`` of the
+        ``value`` where it is that of a sample.
+    plan_ : FitPlan
+        What was done with the rows: a ``sentence``, the ``seconds`` and ``bytes`` that it was
+        predicted to take (NaN where nothing was to be chosen), and the ``parameters`` that ask for
+        the same.
 
     Notes
     -----
@@ -246,6 +262,8 @@ class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
         n_components: int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         max_memory: int | str | None = None,
+        checkpoint: FilePath | None = None,
+        max_time: float | str | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -266,6 +284,8 @@ class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
         self.n_components = n_components
         self.class_weight = class_weight
         self.max_memory = max_memory
+        self.checkpoint = checkpoint
+        self.max_time = max_time
         self.random_state = random_state
         self.verbose = verbose
 
@@ -337,7 +357,7 @@ class KernelFisherClassifier(DiscriminantMixin, _FeatureWidths):
 
 
 @stored("KernelRidgeCV")
-class KernelRidgeCV(RegressorMixin, _FeatureWidths):
+class KernelRidgeCV(RegressorMixin, CompressingMixin, _FeatureWidths):
     r"""Kernel ridge regression that chooses its regularisation and kernel width by leave-one-out.
 
     The regression sibling of `KernelFisherClassifier`: same decomposition, PRESS criterion, one mu
@@ -347,7 +367,7 @@ class KernelRidgeCV(RegressorMixin, _FeatureWidths):
     Parameters
     ----------
     kernel, gamma, ard, degree, coef0, kernel_params, penalty, bias
-    regularization, cv, basis, n_components, max_memory, random_state, verbose
+    regularization, cv, basis, n_components, max_memory, max_time, checkpoint, random_state, verbose
         As in `KernelFisherClassifier`.
 
     Attributes
@@ -355,7 +375,7 @@ class KernelRidgeCV(RegressorMixin, _FeatureWidths):
     dual_coef_ : (m,) or (n_outputs, m)
         ``f(x) = k(x, centres) @ dual_coef_.T + intercept_``.
     intercept_ : scalar or (n_outputs,)
-    basis_indices_, regularization_, gamma_, relevance_, widths_, selection_
+    basis_indices_, regularization_, gamma_, relevance_, widths_, selection_, plan_
         As in `KernelFisherClassifier`.
     loo_prediction_ : (n,) or (n, n_outputs)
         Prediction for each training row by the model fitted without it (or, with ``ard``, without
@@ -403,6 +423,8 @@ class KernelRidgeCV(RegressorMixin, _FeatureWidths):
         basis: Any = "auto",
         n_components: int | None = None,
         max_memory: int | str | None = None,
+        checkpoint: FilePath | None = None,
+        max_time: float | str | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -419,6 +441,8 @@ class KernelRidgeCV(RegressorMixin, _FeatureWidths):
         self.basis = basis
         self.n_components = n_components
         self.max_memory = max_memory
+        self.checkpoint = checkpoint
+        self.max_time = max_time
         self.random_state = random_state
         self.verbose = verbose
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from fisherkit.committee import Asked
-from fisherkit.core import Residuals, Ridge, RidgePath, Rule, arrays
+from fisherkit.core import UNLIMITED, Residuals, Ridge, RidgePath, Rule, arrays
 from fisherkit.estimators import opening, terms
 from fisherkit.interfaces import Container
 from fisherkit.rows import IN_MEMORY, Blend, Expansion, LocalRows, MemoryRows, Plan, Task, Terms
@@ -108,17 +108,25 @@ class Inside:
         model = self.estimator
         class_weight = getattr(model, "class_weight", None)
         rows = opening.in_memory(model, X, y, None, IN_MEMORY, class_weight)
-        return rows.task(model._spec(rows))
+        return rows.task(replace(model._spec(rows), limits=UNLIMITED))
 
     def goes_in_blocks(self, X: Container) -> bool:
         """Whether a fit to X reads its rows in blocks."""
-        return self.estimator._plan(X).streamed
+        return self._as_planned()._plan(X).streamed
+
+    def _as_planned(self) -> Any:
+        """The estimator, not fitted, with what the plan of its fit has chosen as parameters."""
+        model = clone(self.estimator)
+        plan = getattr(self.estimator, "plan_", None)
+        if plan is not None and model.max_time is not None:
+            model.set_params(max_time=None, **plan.parameters)
+        return model
 
     def committee(self, X: ArrayLike, y: ArrayLike) -> tuple[MemoryRows, Asked]:
         """The rows of a committee's fit, without sample weights, and what it asked for."""
-        model = clone(self.estimator)
+        model = self._as_planned()
         rows = opening.in_memory(model, X, y, None, IN_MEMORY, model.class_weight)
-        return rows, model._asked()
+        return rows, model._asked(IN_MEMORY)
 
     def blocks(self, X: Container, y: ArrayLike) -> tuple[LocalRows, Rule]:
         """The rows of a fit in blocks, without sample weights, and its rule."""

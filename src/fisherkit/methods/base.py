@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -27,10 +29,11 @@ from fisherkit.columns import (
 )
 from fisherkit.core import Array
 from fisherkit.estimators import all_or_nothing, validation
-from fisherkit.interfaces import Table
-from fisherkit.rows import frequencies
+from fisherkit.interfaces import Table, TimeLimit
+from fisherkit.rows import FitPlan, frequencies, time_budget
 
 SOURCE = "X"
+_LEAST_LEFT = 0.1  # of the time given, for the fit itself
 
 
 class TableModel(BaseEstimator):
@@ -165,6 +168,7 @@ class TableModel(BaseEstimator):
         -------
         self
         """
+        start = perf_counter()
         with all_or_nothing(self):
             table = self._read(X)
             targets = self._targets(y)
@@ -184,7 +188,8 @@ class TableModel(BaseEstimator):
             features = self.features_of(used, weights)
             self._columns, self.features_ = columns, features
             self._kept = None if kept.all() else kept
-            return self._learn(features.transform(used), targets, weights, group)
+            Z = features.transform(used)
+            return self._learn(Z, targets, weights, group, spent=perf_counter() - start)
 
     def features_of(
         self, table: pd.DataFrame, weights: np.ndarray | None, rows: np.ndarray | None = None
@@ -208,15 +213,44 @@ class TableModel(BaseEstimator):
         raise NotImplementedError
 
     def _learn(
-        self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None
+        self,
+        Z: Array,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None,
+        groups: np.ndarray | None,
+        *,
+        spent: float = 0.0,
     ) -> Self:
-        """Fit to features (n, d), with parameters that follow from their number."""
+        """Fit to features (n, d), with parameters that follow from their number.
+
+        Making them has taken ``spent`` seconds of the time given.
+        """
         raise NotImplementedError
 
     @property
     def _has_views(self) -> bool:
         """Whether kernels may see ranks."""
         raise NotImplementedError
+
+    @property
+    def plan_(self) -> FitPlan:
+        """What the fit has done with the rows, and how to ask for it and for more."""
+        check_is_fitted(self)
+        plan = getattr(self.estimator_, "plan_", None)
+        if plan is None:
+            raise AttributeError(
+                f"{type(self.estimator_).__name__} has no plan by time and memory."
+            )
+        asked, more = (_of_table(found) for found in (plan.parameters, plan.more))
+        return replace(plan, parameters=asked, more=more)
+
+    def _choices(self, centres: int | None, gamma: float | None) -> dict[str, object]:
+        """What has been chosen: by a plan of ours, or by that of the estimator."""
+        plan = getattr(self.estimator_, "plan_", None)
+        if plan is not None and centres is None:
+            centres, gamma = plan.parameters.get("n_components"), plan.parameters.get("gamma")
+        found: dict[str, object] = {"centres": "all" if centres is None else centres}
+        return found if gamma is None else found | {"gamma": gamma}
 
     def _seed(self) -> int:
         seed = self.random_state
@@ -226,6 +260,24 @@ class TableModel(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
+
+
+def time_left(max_time: TimeLimit, spent: float, fits: int = 1) -> TimeLimit:
+    """What a fit, one of so many, may take of the time that is left; words stay what they are."""
+    seconds = time_budget(max_time)
+    if seconds is None or isinstance(max_time, str):
+        return max_time
+    return max(seconds - spent, _LEAST_LEFT * seconds) / fits
+
+
+def _of_table(parameters: dict[str, object]) -> dict[str, object]:
+    """Parameters of the estimator behind a table as those of the table."""
+    if not parameters:
+        return {}
+    found: dict[str, object] = {"centres": parameters.get("n_components") or "all"}
+    if "gamma" in parameters:
+        found["parameters"] = {"gamma": parameters["gamma"]}
+    return found
 
 
 def _has_names(X: Table) -> bool:

@@ -1,8 +1,9 @@
 """With which parameters a method is fitted to a table of a given size.
 
-Up to a number of rows that the method names, every row is in the kernel. Beyond, the model has some
-hundred centres; beyond 3,000 rows its kernel width is chosen on a part of the rows first, and the
-rest on all of them.
+Methods whose estimators plan by time and memory choose their centres themselves (`fisherkit.rows`).
+Of the others every row is in the kernel up to a number of rows that the method names; beyond, the
+model has some hundred centres. Where centres are asked for, the kernel width of more than 3,000
+rows is chosen on a part of them first, and the rest on all of them.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, StratifiedShuffleSplit
 
 from fisherkit.core import KERNELS, Array, Kernel, View, read
-from fisherkit.interfaces import ClassWeight, MemoryLimit
+from fisherkit.interfaces import ClassWeight, MemoryLimit, TimeLimit
 from fisherkit.methods.registry import (
     Method,
     Parameters,
     RecipeError,
     names_where,
 )
-from fisherkit.rows import memory_budget
+from fisherkit.rows import memory_budget, time_budget
 
 WIDTH_ROWS = 3000  # rows on which the width is chosen, where there are more
 _LEARN_ROWS = 3000  # up to which the relevance of columns is learned by default
@@ -44,6 +45,7 @@ class Asked:
     class_weight: ClassWeight = None
     centres: Centres = None
     max_memory: MemoryLimit = None
+    max_time: TimeLimit = "auto"
     parameters: Mapping[str, object] = field(default_factory=dict)
     seed: int = 0
 
@@ -71,16 +73,30 @@ class Plan:
     gamma: float | None = None
 
     @classmethod
-    def of(cls, asked: Asked, n_rows: int, views: Mapping[str, View]) -> Plan:
-        """The plan for so many rows, of which kernels may have these views."""
+    def of(
+        cls, asked: Asked, n_rows: int, views: Mapping[str, View], *, by_time: bool = True
+    ) -> Plan:
+        """The plan for so many rows, of which kernels may have these views.
+
+        Not ``by_time``, centres follow from the number of rows alone.
+        """
         method = asked.method
         kernels = _kernels(method, asked.kernel, views)
-        centres = _centres(method, asked.centres, n_rows)
+        by_time = by_time and method.planned
+        centres = _centres(method, asked.centres, n_rows, by_time=by_time)
         parameters = kernels | _weights(method, asked.class_weight)
         if centres is not None:
             parameters[method.centres_parameter] = centres
             if method.basis is not None:
                 parameters["basis"] = method.basis
+        if by_time and asked.centres is None:
+            _time(asked.max_time)
+            parameters["max_time"] = asked.max_time
+        elif asked.max_time not in ("auto", None) and not method.planned:
+            able = ", ".join(names_where(lambda other: other.planned))
+            raise RecipeError(
+                f"method {method.name} has no plan by time; max_time and --time are for {able}."
+            )
         if method.learns:
             parameters |= _learning(asked.learn, parameters, n_rows, centres)
         if asked.max_memory is not None:
@@ -175,14 +191,15 @@ def view_pairs(kernel: str | Sequence[str | tuple[str, str]], views: Mapping[str
     return pairs or [(name, "standard")]
 
 
-def _centres(method: Method, asked: Centres, n_rows: int) -> int | None:
+def _centres(method: Method, asked: Centres, n_rows: int, *, by_time: bool) -> int | None:
     if asked == "all":
         return None
     if asked is not None and not _is_count(asked):
         raise RecipeError(
             f"centres={asked!r} is not valid; use 'all', a positive whole number, or None."
         )
-    m = method.centres if asked is None and n_rows > method.exact_rows else asked
+    many = not by_time and n_rows > method.exact_rows
+    m = method.centres if asked is None and many else asked
     return int(m) if m is not None and int(m) < n_rows else None
 
 
@@ -227,6 +244,13 @@ def _memory(method: Method, asked: MemoryLimit) -> MemoryLimit:
     except ValueError as error:
         raise RecipeError(f"--max-memory: {error}") from error
     return asked
+
+
+def _time(asked: TimeLimit) -> None:
+    try:
+        time_budget(asked)
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
 
 
 def part_of(y: ArrayLike, size: int, seed: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -89,8 +90,10 @@ class Method:
     estimator: type[ClassifierMixin]
     title: str  # what the report calls it
     papers: tuple[str, ...] = ()  # what the report asks its readers to cite
-    exact_rows: int = 1000  # up to which every row is a centre
-    centres: int = 300  # their number on more rows
+    # Rows up to which every one is a centre, and the number of centres of more rows, where time and
+    # memory do not choose: methods that are not `planned`, and questions that leave out every row.
+    exact_rows: int = 1000
+    centres: int = 300
     centres_parameter: str = "n_components"  # the parameter that takes this number
     basis: str | None = "random"  # the parameter that goes with it, if there is one
     # the parameters that ask for a kernel of a given name, and the names (None: all)
@@ -114,6 +117,11 @@ class Method:
     chosen: Callable[[ClassifierMixin], Chosen] = kernel_and_width
     # names and words of what was chosen, for the report, beside the kernel and its width
     facts: Callable[[ClassifierMixin], list[Fact]] = nothing_more
+
+    @property
+    def planned(self) -> bool:
+        """Whether the estimator chooses its centres by time and memory, as ``max_time`` says."""
+        return "max_time" in signature(self.estimator).parameters
 
     @property
     def sets(self) -> bool:
@@ -153,6 +161,12 @@ def _selection(model: KernelFisherClassifier | KernelRidgeCV) -> Chosen:
     }
 
 
+def _planned(model: KernelFisherClassifier | FisherCommitteeClassifier) -> list[Fact]:
+    """What was done with the rows, where time and memory have chosen it."""
+    plan = model.plan_
+    return [] if np.isnan(plan.seconds) else [("Plan by time and memory", f"{plan.words}.")]
+
+
 def _selection_facts(model: KernelFisherClassifier | KernelRidgeCV) -> list[Fact]:
     selection = model.selection_
     relative, criterion = selection.mu / selection.unit, selection.criterion
@@ -163,6 +177,7 @@ def _selection_facts(model: KernelFisherClassifier | KernelRidgeCV) -> list[Fact
         ("Settings compared", f"{len(selection.path):,}"),
         ("Why the search ended", selection.status.value),
         ("Computed by", f"{selection.method} path, rank {selection.rank:,}"),
+        *_planned(model),
     ]
 
 
@@ -207,7 +222,7 @@ def _committee_facts(model: FisherCommitteeClassifier) -> list[Fact]:
         members = counted(int(np.sum(bounded["weight"] > 0)), "member")
         words = f"{members}, {percent(weight)} of the weight: left-out rows gave them no slope"
         facts.append(("Slope at a bound", f"{words} inside the bounds"))
-    return [*facts, ("Why the search ended", model.status_.value)]
+    return [*facts, ("Why the search ended", model.status_.value), *_planned(model)]
 
 
 def _few_kernels(model: SparseFisherClassifier | ForwardFisherClassifier) -> Chosen:

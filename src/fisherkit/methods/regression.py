@@ -13,8 +13,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fisherkit.core import Array
-from fisherkit.interfaces import MemoryLimit, Seed, Table
-from fisherkit.methods.base import TableModel
+from fisherkit.interfaces import MemoryLimit, Seed, Table, TimeLimit
+from fisherkit.methods.base import TableModel, time_left
 from fisherkit.methods.plans import Asked, Centres, Kernels, Plan, view_pairs
 from fisherkit.methods.registry import REGRESSION, RIDGE
 from fisherkit.stored import stored
@@ -34,11 +34,15 @@ class TableRegressor(RegressorMixin, TableModel):
         ``[("rbf", "rank")]``; ``None`` compares rbf and laplacian on both, and exponential on
         standard.
     centres : int, "all" or None, default=None
-        Rows that kernels are centred on; ``None`` takes all up to 4,000.
+        Rows that kernels are centred on; ``None`` chooses by time, memory, and whether more centres
+        are worth it.
     drop, keep, text, max_memory, random_state, verbose
         As in `TableClassifier`.
     parameters : dict, default=None
         Further parameters of `KernelRidgeCV`.
+    max_time : float, "auto" or None, default="auto"
+        As of `KernelRidgeCV`: seconds for all kernels together; "auto" is a nominal minute for
+        each.
 
     Attributes
     ----------
@@ -50,6 +54,8 @@ class TableRegressor(RegressorMixin, TableModel):
         The leave-one-out error of each kernel: the weighted mean of squared residuals.
     explicit_ : TableRegressor
         The same regressor, not fitted, with all that this fit has chosen as parameters.
+    plan_ : FitPlan
+        What was done with the rows, as of `KernelRidgeCV`.
     estimator_ : KernelRidgeCV
         The fitted model of the features that its kernel sees.
 
@@ -88,6 +94,7 @@ class TableRegressor(RegressorMixin, TableModel):
         text: Sequence[str] = (),
         parameters: dict[str, object] | None = None,
         max_memory: MemoryLimit = None,
+        max_time: TimeLimit = "auto",
         random_state: Seed = 0,
         verbose: bool = False,
     ) -> None:
@@ -98,6 +105,7 @@ class TableRegressor(RegressorMixin, TableModel):
         self.text = text
         self.parameters = parameters
         self.max_memory = max_memory
+        self.max_time = max_time
         self.random_state = random_state
         self.verbose = verbose
 
@@ -115,22 +123,28 @@ class TableRegressor(RegressorMixin, TableModel):
         return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
 
     def _learn(
-        self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None
+        self,
+        Z: Array,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None,
+        groups: np.ndarray | None,
+        *,
+        spent: float = 0.0,
     ) -> Self:
         views, found, centres = self.features_.views, [], None
         asked = Asked(
             method=RIDGE,
             centres=self.centres,
             max_memory=self.max_memory,
+            max_time=self.max_time,
             parameters={} if self.parameters is None else self.parameters,
             seed=self._seed(),
         )
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        for kernel, view in (
-            view_pairs(self.kernel, views) if self.kernel is not None else REGRESSION
-        ):
-            if view not in views:
-                continue
+        pairs = view_pairs(self.kernel, views) if self.kernel is not None else REGRESSION
+        pairs = [pair for pair in pairs if pair[1] in views]
+        asked = replace(asked, max_time=time_left(self.max_time, spent, len(pairs)))
+        for kernel, view in pairs:
             plan = Plan.of(replace(asked, kernel=kernel), len(y), views)
             if groups is not None:
                 plan, given = plan.with_groups(groups), given | {"groups": groups}
@@ -140,7 +154,7 @@ class TableRegressor(RegressorMixin, TableModel):
         best = min(found, key=lambda one: one[0])
         self.kernel_, self.estimator_ = best[1:3], best[3]
         self._columns_seen = views[best[2]].columns
-        self._centres_used = "all" if centres is None else centres
+        self._chosen = self._choices(centres, None)
         self._compared = [one[:3] for one in found]
         return self
 
@@ -148,9 +162,12 @@ class TableRegressor(RegressorMixin, TableModel):
     def explicit_(self) -> TableRegressor:
         """The same regressor, not fitted, with what this fit has chosen as parameters."""
         check_is_fitted(self)
-        chosen = {"kernel": [self.kernel_], "centres": self._centres_used}
-        said = {"keep": True, "drop": list(self._unused)}
-        return type(self)(**self.get_params(deep=False) | said | chosen)
+        chosen, parameters = {"kernel": [self.kernel_]} | self._chosen, dict(self.parameters or {})
+        if "gamma" in chosen:
+            parameters["gamma"] = chosen.pop("gamma")
+        said = {"keep": True, "drop": list(self._unused), "parameters": parameters or None}
+        # Centres that are given need no time.
+        return type(self)(**self.get_params(deep=False) | said | {"max_time": "auto"} | chosen)
 
     @property
     def compared_(self) -> pd.DataFrame:

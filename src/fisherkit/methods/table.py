@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fisherkit.columns import match
 from fisherkit.core import Array
-from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed, Table
-from fisherkit.methods.base import SOURCE, TableModel
+from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed, Table, TimeLimit
+from fisherkit.methods.base import SOURCE, TableModel, time_left
 from fisherkit.methods.plans import Asked, Centres, Kernels, Plan
 from fisherkit.methods.registry import method_named
 from fisherkit.methods.targets import refuse_fractions
@@ -49,7 +50,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     class_weight : dict, "balanced" or None, default=None
         Cost of each class.
     centres : int, "all" or None, default=None
-        Rows that kernels are centred on; ``None`` chooses by the size of the table.
+        Rows that kernels are centred on; ``None`` chooses by time, memory, and whether more centres
+        are worth it.
     drop : sequence of str, default=()
         Columns to leave out.
     keep : sequence of str or True, default=()
@@ -60,6 +62,9 @@ class TableClassifier(ClassifierMixin, TableModel):
         Further parameters of the method's classifier.
     max_memory : int, str or None, default=None
         Memory beyond which the fit reads its rows in blocks, as in `KernelFisherClassifier`.
+    max_time : float, "auto" or None, default="auto"
+        As in `KernelFisherClassifier`, for methods that plan by time: committee and fisher. "auto"
+        is a minute of a nominal laptop, so that the choice follows from the table alone.
     random_state : int, RandomState or None, default=0
         Seed of the draw of centres and of parts of the rows.
     verbose : bool, default=False
@@ -75,6 +80,8 @@ class TableClassifier(ClassifierMixin, TableModel):
         How much each column matters, 1 for the one that matters most, where the fit has learned it.
     explicit_ : TableClassifier
         The same, not fitted, with all that this fit has chosen as parameters.
+    plan_ : FitPlan
+        What was done with the rows, as of `KernelFisherClassifier`, where the method plans.
     features_ : Features
         From columns to features, with ``names`` and ``transform``.
     estimator_ : classifier
@@ -133,6 +140,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         text: Sequence[str] = (),
         parameters: dict[str, object] | None = None,
         max_memory: MemoryLimit = None,
+        max_time: TimeLimit = "auto",
         random_state: Seed = 0,
         verbose: bool = False,
     ) -> None:
@@ -146,6 +154,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.text = text
         self.parameters = parameters
         self.max_memory = max_memory
+        self.max_time = max_time
         self.random_state = random_state
         self.verbose = verbose
 
@@ -157,6 +166,7 @@ class TableClassifier(ClassifierMixin, TableModel):
             class_weight=self.class_weight,
             centres=self.centres,
             max_memory=self.max_memory,
+            max_time=self.max_time,
             parameters={} if self.parameters is None else self.parameters,
             seed=self._seed(),
         )
@@ -178,21 +188,24 @@ class TableClassifier(ClassifierMixin, TableModel):
         return labels
 
     def _learn(
-        self, Z: Array, y: np.ndarray, sample_weight: np.ndarray | None, groups: np.ndarray | None
+        self,
+        Z: Array,
+        y: np.ndarray,
+        sample_weight: np.ndarray | None,
+        groups: np.ndarray | None,
+        *,
+        spent: float = 0.0,
     ) -> Self:
         """Fit the method to features (n, d), with parameters that follow from their number."""
         features = self.features_
-        plan = Plan.of(self._asked(), len(y), features.views)
+        asked = replace(self._asked(), max_time=time_left(self.max_time, spent))
+        plan = Plan.of(asked, len(y), features.views)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         if groups is not None:
             plan, given = plan.with_groups(groups), given | {"groups": groups}
         plan = plan.settled(Z, y, sample_weight)
-        self._chosen: dict[str, object] = {
-            "centres": "all" if plan.centres is None else plan.centres
-        }
-        if plan.gamma is not None:
-            self._chosen["gamma"] = plan.gamma
         self.estimator_ = plan.build().fit(Z, y, **given)
+        self._chosen = self._choices(plan.centres, plan.gamma)
         self.classes_ = self.estimator_.classes_
         return self
 
@@ -206,7 +219,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         columns = model._judge(table)
         used = match(table, columns, SOURCE)
         features = model.features_of(used, None)
-        plan = Plan.of(model._asked(), len(table), features.views)
+        plan = Plan.of(model._asked(), len(table), features.views, by_time=False)
         return plan.build(), features.transform(used)
 
     @property
@@ -220,6 +233,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         return type(self)(
             **self.get_params(deep=False)
             | {"parameters": parameters or None, "keep": True, "drop": list(self._unused)}
+            | {"max_time": "auto"}  # which centres that are given do not need
             | chosen
         )
 

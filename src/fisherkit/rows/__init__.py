@@ -32,13 +32,17 @@ from fisherkit.rows.moments import Centres, FirstPass, Form, left_out
 from fisherkit.rows.passes import Kept, SecondPass, form_of_rows, second_pass_numbers
 from fisherkit.rows.planning import (
     IN_MEMORY,
+    LONG,
     SUMS,
     Plan,
     memory_budget,
+    mention_time,
     plan_for,
     reference_of,
     refusal,
+    time_budget,
 )
+from fisherkit.rows.routes import CommitteeJob, FitPlan, Job, Outlook, Route
 from fisherkit.rows.sources import (
     Budget,
     BudgetError,
@@ -46,7 +50,6 @@ from fisherkit.rows.sources import (
     Rows,
     Sample,
     Together,
-    blas_threads,
     require_number_columns,
 )
 from fisherkit.rows.sums import Block, Numbers

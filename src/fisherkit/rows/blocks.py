@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from fisherkit.rows.fits import Basis, Fit, Spec
 from fisherkit.rows.moments import Centres
 from fisherkit.rows.passes import Fitted, Kept, fit_rows, second_pass_numbers
 from fisherkit.rows.planning import SAMPLE_SHARE, TALL, Plan
+from fisherkit.rows.routes import Outlook
 from fisherkit.rows.sources import LocalRows, Rows, Sample, Seen, Survey
 from fisherkit.rows.sums import Block, moment_numbers
 from fisherkit.tuning import (
@@ -45,10 +47,12 @@ from fisherkit.tuning import (
     HeldOut,
     LocalParts,
     Problem,
+    Scouted,
     Selection,
     greedy,
     greedy_centres,
     log,
+    scout,
     tune,
     tune_low_rank,
 )
@@ -73,7 +77,43 @@ class BlockRows:
     kept: np.ndarray
 
     def fit(self, spec: Spec) -> Fit:
+        if self.plan.outlook is not None:
+            return self._chosen(spec, self.plan.outlook)
         return fit_blocks(spec, self.plan, self.rows, self.named(spec.basis))
+
+    def _chosen(self, spec: Spec, outlook: Outlook) -> Fit:
+        """The fit that the search on a sample of the rows, time and memory suggest."""
+        start = perf_counter()
+        outlook = outlook.of_targets(self.rows.k)
+        found = self._scouted(spec, outlook)
+        trend = None if found is None else found.trend
+        route, chosen = outlook.choose(trend, perf_counter() - start)
+        assert route.centres is not None
+        log.info("%s", chosen.sentence)
+        searched, spec = spec.search_gamma, replace(spec, basis=Basis("random", route.centres))
+        if found is not None and searched:
+            spec = replace(spec, gamma=found.gamma(route.centres))
+        settled = replace(self, plan=self.plan.asked_for(route, chosen))
+        fit = settled.fit(spec)
+        return replace(fit, chosen=chosen.at(fit.selection.gamma) if searched else chosen)
+
+    def _scouted(self, spec: Spec, outlook: Outlook) -> Scouted | None:
+        """What levels of a sample of the rows say; ``None`` where they cannot."""
+        rows, size = self.rows, outlook.sampled_rows()
+        if not size:
+            return None
+        plan = replace(self.plan, n_components=size, held=False)
+        drawn = draw(plan, spec.seed, rows)
+        gamma = None if spec.search_gamma else _width(spec, plan, rows, drawn, None)
+        problem = _problem(spec, rows, replace(spec.kernel, gamma=gamma), drawn.pool, drawn.seen)
+        return scout(
+            problem,
+            mu=_mu_of_part(spec, problem, drawn.seen),
+            gamma=gamma,
+            search_gamma=spec.search_gamma,
+            most_rows=outlook.most_rows,
+            most_rank=0,
+        )
 
     def named(self, basis: Basis) -> Sample | None:
         """The centres that the user has named."""

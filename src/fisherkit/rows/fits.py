@@ -8,13 +8,37 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fisherkit.core import Array, Bias, Decomposer, Fold, Gram, Kernel, Labels, Rule, arrays
+from fisherkit.core import (
+    UNLIMITED,
+    Array,
+    Bias,
+    Decomposer,
+    Fold,
+    Gram,
+    Kernel,
+    Labels,
+    Limits,
+    Rule,
+    arrays,
+)
 from fisherkit.rows.checks import centre_rows, component_count
 from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.planning import Plan
+from fisherkit.rows.routes import FitPlan
 from fisherkit.rows.sources import Sample
 from fisherkit.stored import stored
-from fisherkit.tuning import Criterion, HeldOut, Parts, Problem, Selection, Tuned, tune
+from fisherkit.tuning import (
+    Criterion,
+    HeldOut,
+    Parts,
+    Problem,
+    Scouted,
+    Selection,
+    Tuned,
+    has_levels,
+    scout,
+    tune,
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +76,8 @@ class Spec:
 
     ``gamma`` and ``mu`` are ``None`` where they are to be found, gamma by ``gamma_rule`` ("loo",
     "scale" or "median"); ``kernel`` has no width yet. ``rule`` makes decisions of the scores of a
-    classifier. ``folds`` are those that choose mu and gamma, if not leave-one-out.
+    classifier. ``folds`` are those that choose mu and gamma, if not leave-one-out; ``limits`` those
+    of a fit in memory.
     """
 
     kernel: Kernel
@@ -66,6 +91,7 @@ class Spec:
     criterion: str | Callable[..., float] = "press"
     rule: Rule | None = None
     folds: list[Fold] | None = None
+    limits: Limits = UNLIMITED
 
     @property
     def balanced(self) -> bool:
@@ -126,6 +152,22 @@ class Task:
             decomposer=decomposer,
         )
 
+    @property
+    def has_levels(self) -> bool:
+        """Whether levels of more and more rows find the hyper-parameters."""
+        return has_levels(self.problem, self.mu, self.search_gamma)
+
+    def scout(self, most_rows: int, most_rank: int) -> Scouted | None:
+        """`tune` on at most so many rows, before all are fitted; ``None`` where that is no use."""
+        return scout(
+            self.problem,
+            mu=self.mu,
+            gamma=self.gamma,
+            search_gamma=self.search_gamma,
+            most_rows=most_rows,
+            most_rank=most_rank,
+        )
+
     def settled(
         self, selection: Selection, centres: np.ndarray, sampled: np.ndarray | None = None
     ) -> Task:
@@ -162,6 +204,7 @@ class Fit:
     `Residuals` of the rows of positive weight, ``scatter`` (k, k) is E. ``training`` is there if
     memory holds the rows, for what is asked of the fit later. Where every row is a centre but some
     alone have been left out, the one part holds those, and ``sampled`` are their places.
+    ``chosen`` says what was chosen by time and memory.
     """
 
     expansion: Expansion
@@ -171,6 +214,7 @@ class Fit:
     scatter: Array
     training: Task | None = None
     sampled: np.ndarray | None = None
+    chosen: FitPlan | None = None
 
     def of_every_row(self, column: Sequence[Array]) -> Sequence[Array]:
         """A column with NaN for rows that have not been left out."""

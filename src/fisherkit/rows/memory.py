@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fisherkit.rows.blocks import fit_blocks, interleave
 from fisherkit.rows.expansion import Expansion
 from fisherkit.rows.fits import Basis, Fit, Spec, Task
 from fisherkit.rows.planning import IN_MEMORY, Plan
+from fisherkit.rows.routes import Outlook
 from fisherkit.rows.sources import Budget, LocalRows, Sample
 from fisherkit.tuning import Criterion, HeldOut, LocalParts, Problem, Tuned, log
 
@@ -51,6 +53,8 @@ class MemoryRows:
     budget: Budget = _NO_BUDGET
 
     def fit(self, spec: Spec) -> Fit:
+        if self.plan.outlook is not None:
+            return self._chosen(spec, self.plan.outlook)
         if not self.plan.streamed:
             task = self.task(spec)
             return fitted(task, task.tune())
@@ -61,6 +65,32 @@ class MemoryRows:
             centres=self.kept[fit.centres],
             training=task.settled(fit.selection, fit.centres),
         )
+
+    def _chosen(self, spec: Spec, outlook: Outlook) -> Fit:
+        """The fit that the search on some rows, time and memory suggest."""
+        start, task = perf_counter(), self.task(spec)
+        outlook = outlook.of_targets(self.Y.shape[1])
+        if not task.has_levels:
+            outlook = outlook.without_levels(searched=spec.search_gamma or spec.mu is None)
+        if outlook.decided:
+            return replace(fitted(task, task.tune()), chosen=outlook.every_row())
+        found = task.scout(outlook.most_rows, outlook.most_rank) if task.has_levels else None
+        if found is not None and found.exact is not None:
+            return replace(
+                fitted(task, found.fit()), chosen=outlook.low_rank(len(found.exact.centres))
+            )
+        trend = None if found is None else found.trend
+        route, chosen = outlook.choose(trend, perf_counter() - start)
+        log.info("%s", chosen.sentence)
+        if route.centres is None:
+            tuned = task.tune() if found is None else found.fit()
+            return replace(fitted(task, tuned), chosen=chosen)
+        searched, spec = spec.search_gamma, replace(spec, basis=Basis("random", route.centres))
+        if found is not None and searched:
+            spec = replace(spec, gamma=found.gamma(route.centres))
+        settled = replace(self.plan.asked_for(route, chosen), held=False)
+        fit = replace(self, plan=settled).fit(spec)
+        return replace(fit, chosen=chosen.at(fit.selection.gamma) if searched else chosen)
 
     def blocks(self) -> LocalRows:
         """The same rows, for passes over them."""
@@ -97,7 +127,7 @@ class MemoryRows:
             seed=spec.seed,
         )
         return Task(
-            problem=Problem(design, self.Y, Criterion(spec.criterion, held_out)),
+            problem=Problem(design, self.Y, Criterion(spec.criterion, held_out), spec.limits),
             mu=spec.mu,
             gamma=gamma,
             search_gamma=spec.search_gamma,

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
-from fisherkit.core import LARGEST, Array, Meter, Weights, arrays, fingerprints, race
+from fisherkit.core import LARGEST, Array, Meter, Weights, arrays, blas_threads, fingerprints, race
 from fisherkit.interfaces import Container, Frame
 from fisherkit.rows.sums import Block, Numbers
 
@@ -247,12 +247,6 @@ class Together(Generic[State]):
 
     def merge(self, a: list[State], b: list[State]) -> list[State]:
         return [step.merge(*pair) for step, *pair in zip(self.steps, a, b, strict=True)]
-
-
-def blas_threads() -> int:
-    """Threads that matrix products use now: what the user, or the environment, allows."""
-    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return max(pools, default=1)
 
 
 def require_number_columns(frame: Frame, name: str) -> None:

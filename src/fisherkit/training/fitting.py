@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Unpack
 
 import numpy as np
@@ -39,6 +39,8 @@ HELD_OUT = ("auto", "folds", "split", "none")
 _FOLDS = 5
 _FOLD_ROWS = 2000  # rows up to which "auto" fits a model for each fold
 _SET_ASIDE = 0.2
+_OF_THE_REST = 0.9  # of the time that is left, for fits
+_LEAST_SECONDS = 1.0  # of a fit
 
 STAGES = "fisherkit.training"  # the logger of the stages of a training
 
@@ -121,6 +123,7 @@ def train(
     seed: int = 0,
     encoding: str = "utf-8",
     baseline: bool = False,
+    max_time: float | None = None,
     **options: Unpack[Options],
 ) -> Training:
     """Fit a model to all rows, and estimate its error on rows that it has not seen.
@@ -141,6 +144,9 @@ def train(
         The encoding of the test file.
     baseline : bool, default=False
         Whether to have other methods answer for the same held-out rows, for the report.
+    max_time : float, default=None
+        Seconds in which reading, held-out fits and the last fit are to end, where the method plans
+        by time (`KernelFisherClassifier`); without it, what is fitted follows from the table alone.
     **options
         ``kernel`` and ``penalty``, names as the estimator takes them; ``balanced`` (bool), classes
         as if equally frequent; ``centres`` (int), their number, or that of candidates or inducing
@@ -178,6 +184,7 @@ def train(
         options["max_memory"] = options.get("max_memory") or BUDGET
     method = data.goal.method(method).name
     asked = data.goal.asked(method, seed, **options)
+    clock = _Clock.of(max_time if data.goal.method(method).planned else None, data.seconds)
     others, checked, splits = None, None, list[Split]()
     if test is not None:
         others = _TestFile.checked(data, test, encoding)
@@ -185,9 +192,9 @@ def train(
     elif held_out != "none":
         folds = held_out == "folds" or (held_out == "auto" and len(data.y) <= _FOLD_ROWS)
         log.info("estimating the error on rows that the model has not seen")
-        checked, splits = (_cross_validate if folds else _set_aside)(data, asked, seed)
+        checked, splits = (_cross_validate if folds else _set_aside)(data, asked, seed, clock)
     log.info("fitting the model to all %d rows", len(data.y))
-    model, features = _fit(asked, data)
+    model, features = _fit(clock.given(asked, 1), data)
     if others is not None:
         log.info("predicting the rows of %s", test)
         checked = others.predicted_by(model)
@@ -248,7 +255,9 @@ def doubtful(data: Data, *, seed: int = 0) -> pd.DataFrame:
     """
     goal = data.goal
     log.info("fitting, and leaving out each of %d rows", len(data.y))
-    model = goal.asked(goal.default, seed).fit(data.X, data.y)
+    method = goal.method(goal.default)  # with centres where every row cannot be left out else
+    centres = method.centres if len(data.y) > method.exact_rows else None
+    model = goal.asked(goal.default, seed, centres=centres).fit(data.X, data.y)
     log.info("finding the rows whose targets are doubtful")
     return goal.doubts(model, data.y, data.X.index)
 
@@ -277,7 +286,28 @@ def _answers(model: TableModel, data: Data, rows: np.ndarray) -> Answers:
     return Answers.joined(parts)
 
 
-def _cross_validate(data: Data, asked: TableModel, seed: int) -> tuple[HeldOut, list[Split]]:
+@dataclass(frozen=True)
+class _Clock:
+    """When a training is to end, which its fits share; ``None`` for any time."""
+
+    end: float | None
+
+    @classmethod
+    def of(cls, seconds: float | None, spent: float) -> _Clock:
+        """The clock of a training of so many seconds, some of which are spent."""
+        return cls(None if seconds is None else monotonic() + seconds - spent)
+
+    def given(self, asked: TableModel, fits: int) -> TableModel:
+        """The model with its share of the time that is left, for one of so many fits."""
+        if self.end is None:
+            return asked
+        share = max(_OF_THE_REST * (self.end - monotonic()) / fits, _LEAST_SECONDS)
+        return clone(asked).set_params(max_time=round(share, 1))
+
+
+def _cross_validate(
+    data: Data, asked: TableModel, seed: int, clock: _Clock
+) -> tuple[HeldOut, list[Split]]:
     n_folds = min(_FOLDS, len(data.y) if data.groups is None else len(np.unique(data.groups)))
     folds = data.goal.folds(data.y, n_folds, seed)
     if data.groups is not None:
@@ -286,7 +316,7 @@ def _cross_validate(data: Data, asked: TableModel, seed: int) -> tuple[HeldOut, 
     for number, (rows, others) in enumerate(folds.split(data.X, data.y, data.groups), 1):
         data.goal.check_fold(data.y, rows, data.source)
         log.info("fold %d of %d", number, n_folds)
-        model, _ = _fit(asked, data, rows)
+        model, _ = _fit(clock.given(asked, n_folds + 2 - number), data, rows)
         parts.append(_answers(model, data, others))
         places.append(others)
         splits.append(Split.of(data.X, data.y, rows, others))
@@ -295,7 +325,9 @@ def _cross_validate(data: Data, asked: TableModel, seed: int) -> tuple[HeldOut, 
     return HeldOut(how, data.y, found.predicted, found.probabilities, data.weights), splits
 
 
-def _set_aside(data: Data, asked: TableModel, seed: int) -> tuple[HeldOut, list[Split]]:
+def _set_aside(
+    data: Data, asked: TableModel, seed: int, clock: _Clock
+) -> tuple[HeldOut, list[Split]]:
     if data.groups is None:
         others = data.goal.part(data.y, round(_SET_ASIDE * len(data.y)), seed)
     else:
@@ -303,7 +335,7 @@ def _set_aside(data: Data, asked: TableModel, seed: int) -> tuple[HeldOut, list[
         others = np.sort(next(split.split(data.X, data.y, data.groups))[1])
     rows = np.setdiff1d(np.arange(len(data.y)), others)
     data.goal.check_fold(data.y, rows, data.source)
-    model, _ = _fit(asked, data, rows)
+    model, _ = _fit(clock.given(asked, 2), data, rows)
     found = _answers(model, data, others)
     what = "rows" if data.groups is None else "groups"
     how = f"{_SET_ASIDE:.0%} of the {what}, set aside".replace("%", " %")

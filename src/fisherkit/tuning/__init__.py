@@ -19,6 +19,7 @@ from fisherkit.tuning.decision import (
     left_out_scores,
     logits_without,
 )
+from fisherkit.tuning.levels import ALL_ROWS, LEVELS
 from fisherkit.tuning.likelihood import (
     DAMPING,
     MAX_STEPS,
@@ -44,10 +45,12 @@ from fisherkit.tuning.relevance import (
     learned_folds,
     of_usual_length,
 )
+from fisherkit.tuning.scouting import Scouted, scout
 from fisherkit.tuning.search import (
     Tuned,
     accurate_path,
     greedy_centres,
+    has_levels,
     shared_decomposer,
     tune,
     tune_low_rank,
@@ -68,13 +71,16 @@ from fisherkit.tuning.select import (
     vertex,
 )
 from fisherkit.tuning.softmax import Softmax, fit_pooled
+from fisherkit.tuning.trends import Trend
 
 __all__ = [
+    "ALL_ROWS",
     "AT_BOUNDS",
     "CRITERIA",
     "DAMPING",
     "FOLDS",
     "GRID",
+    "LEVELS",
     "LOG_ODDS",
     "MAX_STEPS",
     "PATH_DTYPE",
@@ -93,11 +99,13 @@ __all__ = [
     "NotSolvedError",
     "Parts",
     "Problem",
+    "Scouted",
     "SeenRows",
     "Selection",
     "Slope",
     "Softmax",
     "Status",
+    "Trend",
     "Tuned",
     "Widths",
     "accurate_path",
@@ -112,6 +120,7 @@ __all__ = [
     "fit_scalar",
     "fit_slope",
     "greedy_centres",
+    "has_levels",
     "joined",
     "learned_folds",
     "left_out_scores",
@@ -125,6 +134,7 @@ __all__ = [
     "newton",
     "of_usual_length",
     "probabilities",
+    "scout",
     "settled",
     "shared_decomposer",
     "smoothed_targets",

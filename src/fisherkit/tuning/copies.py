@@ -60,7 +60,7 @@ class Copies:
         weights = design.weights.merge(self.first, self.group)
         design = replace(design, gram=design.gram.taken(self.first), weights=weights)
         Y = arrays.namespace(Y).take(Y, rows, axis=0)
-        return Problem(design, Y, self._criterion(problem.criterion))
+        return Problem(design, Y, self._criterion(problem.criterion), problem.limits)
 
     def _criterion(self, criterion: Criterion) -> Criterion:
         """The criterion of the merged rows: copies that are tested together count together."""

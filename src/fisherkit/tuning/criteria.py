@@ -22,7 +22,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fisherkit.core import Array, Design, Fold, RidgePath, Weights, arrays
+from fisherkit.core import (
+    UNLIMITED,
+    Array,
+    Design,
+    Fold,
+    Limits,
+    RidgePath,
+    Weights,
+    arrays,
+)
 from fisherkit.stored import stored
 from fisherkit.tuning.likelihood import (
     DAMPING,
@@ -506,11 +515,15 @@ class Criterion:
 @stored("problem")
 @dataclass(frozen=True)
 class Problem:
-    """A design, targets Y (n, k) and a criterion: leave-one-out if there is nothing to choose."""
+    """A design, targets Y (n, k) and a criterion: leave-one-out if there is nothing to choose.
+
+    ``limits`` are those of the fit to all rows.
+    """
 
     design: Design
     Y: Array
     criterion: Criterion
+    limits: Limits = UNLIMITED
 
     def take(self, rows: np.ndarray) -> Problem:
         """The problem of some of the rows, left out one at a time."""

@@ -43,8 +43,9 @@ from fisherkit.core import (
 )
 from fisherkit.tuning.criteria import Problem
 from fisherkit.tuning.select import FARTHEST, MU_CEILING, RISE, STEEP, Priced, Status, log
+from fisherkit.tuning.trends import End, Trend
 
-_LEVELS = (500, 1000, 2000, 4000)  # numbers of rows
+LEVELS = (500, 1000, 2000, 4000)  # numbers of rows
 _SHARE = 0.6  # of all rows: a level has fewer
 ALL_ROWS = 6000  # up to which steps are taken on all of them
 _SEVERAL = 1000  # rows up to which several valleys are looked at
@@ -117,6 +118,8 @@ class Level:
     free: np.ndarray
     given: float | None
     priced: list[Priced]
+    least: float = math.inf  # of the values seen, and the loss of each row there
+    losses: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def m(self) -> int:
@@ -196,6 +199,8 @@ class Level:
         value = float(share @ losses)
         if not math.isfinite(value) or (single and abs(value) < _NO_DIGITS * abs(self.baseline)):
             return None
+        if value < self.least:
+            self.least, self.losses = value, arrays.to_numpy(arrays.widen(losses))
         slope = np.zeros(2)
         if solved is not None:
             slopes = slopes * share[:, None] * (self.scale / (abs(value) or 1.0))
@@ -272,6 +277,7 @@ class Levels:
     octave: float
     given: float | None
     priced: list[Priced] = field(default_factory=list)
+    ends: list[End] = field(default_factory=list)
     m: int = 0  # rows of the coarse search
 
     @classmethod
@@ -280,7 +286,7 @@ class Levels:
     ) -> Levels:
         """mu and gamma as given, or to be chosen where ``None`` / ``search_gamma``."""
         design, n = problem.design, problem.Y.shape[0]
-        kernel, order = design.gram.kernel, _order(problem)
+        kernel, order = design.gram.kernel, order_of(problem)
         problem = replace(problem, Y=_columns_in_order(problem.Y, order))
         middle = gamma or 1.0
         if search_gamma:
@@ -295,7 +301,7 @@ class Levels:
         return cls(
             problem=problem,
             order=order,
-            kernels=Prefixes(ordered.first(n if n <= ALL_ROWS else _LEVELS[-1], ordered.kernel)),
+            kernels=Prefixes(ordered.first(n if n <= ALL_ROWS else LEVELS[-1], ordered.kernel)),
             bounds=np.array([[-reach, low], [reach, high]]),
             free=np.array([search_gamma, mu is None]),
             start=np.array([0.0, min(max(_FIRST_MU, low), high)]),
@@ -357,7 +363,7 @@ class Levels:
 
     def coarse(self) -> list[Valley]:
         """The valleys on the first rows, the deepest first."""
-        for m in (*_LEVELS, self.n):
+        for m in (*LEVELS, self.n):
             level = self.level(min(m, self.n))
             columns = self._columns(level)
             best = min(column.value for column in columns.values())
@@ -443,11 +449,15 @@ class Levels:
         curvature[0, 0] = np.clip(second / (self.octave**2 * (abs(value) or 1.0)), *_CURVED)
         return Valley(columns[j].x + move, value, curvature)
 
-    def refine(self, valleys: list[Valley]) -> Valley:
-        """The best of the valleys on all rows, or, of many, where it is expected there."""
-        sizes = [m for m in _LEVELS if self.m <= m < _SHARE * self.n]
+    def refine(self, valleys: list[Valley], most: int | None = None) -> Valley:
+        """The best of the valleys on all rows, or, of many, where it is expected there.
+
+        No more than ``most`` rows are looked at, but for those of the coarse search.
+        """
+        sizes = [m for m in LEVELS if self.m <= m < _SHARE * self.n]
         if self.n <= ALL_ROWS:
             sizes.append(self.n)
+        sizes = [m for m in sizes if most is None or m <= max(most, self.m)]
         starts, smaller = valleys, self.m
         before: list[np.ndarray | None] = [None] * len(valleys)
         for m, following in zip(sizes, [*sizes[1:], self.n], strict=True):
@@ -456,6 +466,7 @@ class Levels:
             ended = [level.descend(start, gain) for start in starts]
             best = min(ended, key=lambda valley: valley.value)
             log.info("%d rows: %s %.6g", m, self.problem.criterion.name, best.value)
+            self.ends.append(End(m, best.x, level.losses))
             deep = best.value + _DEEP * abs(best.value)
             moved = []
             for last, valley in zip(before, ended, strict=True):
@@ -470,6 +481,20 @@ class Levels:
             before, starts = [x for x, _ in moved], [valley for _, valley in moved]
             smaller = m
         return self._least(min(starts, key=lambda valley: valley.value))
+
+    @property
+    def trend(self) -> Trend | None:
+        """How losses fall with the number of rows, by the last two levels; ``None`` of one."""
+        if len(self.ends) < 2:
+            return None
+        few, many = self.ends[-2:]
+        weights = self.level(few.rows).problem.design.weights
+        return Trend.between(few, many, arrays.to_numpy(weights.v))
+
+    def width_of(self, rows: int) -> float | None:
+        """The gamma found on about so many rows, at most."""
+        known = [end for end in self.ends if end.rows <= max(rows, self.ends[0].rows)]
+        return self.kernels.gamma(math.exp(known[-1].x[0]))
 
     def _least(self, valley: Valley) -> Valley:
         """The valley, or the best setting seen on all rows, if that is better."""
@@ -533,11 +558,11 @@ def _same(one: Valley, other: Valley) -> bool:
 def _columns_in_order(Y: Array, order: np.ndarray) -> Array:
     """Targets (n, k) with the columns as they come first among the rows, whatever their names."""
     host = arrays.to_numpy(Y)[order]
-    places = np.lexsort(-host[: _LEVELS[0]][::-1])
+    places = np.lexsort(-host[: LEVELS[0]][::-1])
     return arrays.namespace(Y).take(Y, arrays.indices(places, Y), axis=1)
 
 
-def _order(problem: Problem) -> np.ndarray:
+def order_of(problem: Problem) -> np.ndarray:
     """The rows by a draw that depends on their values alone, and not on the rounding of these."""
     gram, Y, weights = problem.design.gram, problem.Y, problem.design.weights
     beside = (part[:, None] for part in (weights.cost, weights.frequency))

@@ -47,7 +47,7 @@ from fisherkit.terminal import counted
 from fisherkit.tuning import greedy
 from fisherkit.tuning.copies import Copies
 from fisherkit.tuning.criteria import Criterion, Problem
-from fisherkit.tuning.levels import ALL_ROWS, Levels, NotServed, Valley
+from fisherkit.tuning.levels import ALL_ROWS, Levels, NotServed, Valley, order_of
 from fisherkit.tuning.select import (
     EXACT,
     GRID,
@@ -69,10 +69,17 @@ _SEARCH = 4e-3  # trace left out, relative to the smallest mu priced
 _ACCEPT = 5e-7  # trace left out, relative to the chosen mu
 _WIDTH_ENDS = (Status.AT_WIDEST, Status.AT_NARROWEST)
 _ROUNDED = 1e3  # times the rounding of tr(G~): mu below which a factorisation has lost its digits
+_THIN_COPIES = 5  # of a low-rank factor that a fit by it holds
+_EXACT_COPIES = 3  # of K that a fit in double precision holds
 _KEEP_ELEMENTS = 1 << 22  # size up to which the best decomposition is kept while others are tried
 _QUICK = 3000  # rows up to which hardly any fit takes a minute
+_LONG = 2  # minutes of a fit that are worth a warning
 _WIDTHS = 13  # that a march decomposes at, about
 _OF_A_CLASS = 10  # sampled rows of each class at least, where some rows are left out
+DECOMPOSING = (
+    "rounding errors are too large for single factorisations: the kernel matrix is decomposed "
+    "instead"
+)
 _LOW, _LOWEST = 0.5, 0.7  # of the rows: rank of low-rank forms at the reference width, and beyond
 
 
@@ -118,16 +125,14 @@ def tune(
     copies = Copies.of(problem) if decomposer is None else None
     if copies is not None:
         return _on_merged_rows(problem, copies, mu=mu, gamma=gamma, search_gamma=search_gamma)
-    tuner = _Tuner(problem, mu, decomposer or Decomposer(problem.design))
-    if decomposer is None and _has_levels(problem, mu, search_gamma):
+    tuner = Tuner(problem, mu, decomposer or Decomposer(problem.design))
+    if decomposer is None and has_levels(problem, mu, search_gamma):
         levels = Levels.of(problem, mu=mu, gamma=gamma, search_gamma=search_gamma)
         try:
-            return _by_levels(tuner, levels)
+            low_rank = low_rank_or_none(tuner, levels)
+            return low_rank or fit_all(tuner, levels, _end_of(tuner, levels))
         except NotServed:
-            log.info(
-                "rounding errors are too large for single factorisations: the kernel matrix is "
-                "decomposed instead"
-            )
+            log.info(DECOMPOSING)
     edge = None
     if decomposer is None and design.every_row:
         widths = _WIDTHS if search_gamma else 1
@@ -144,14 +149,15 @@ def tune(
 
 
 def _announce(problem: Problem, expected: Callable[[int], float], about: str = "about") -> None:
-    """Say how long a fit to all rows will take by these seconds, if that is more than a minute."""
+    """Say how long a fit to all rows will take by these seconds, if that is over two minutes."""
     n = problem.Y.shape[0]
     if n <= _QUICK or arrays.on_accelerator(problem.Y):
         return
     minutes = expected(n) / 60
-    if minutes > 1:
+    if minutes > _LONG:
         log.warning(
-            "The fit of %d rows will take %s %s; n_components, a number of centres, shortens it.",
+            "The fit of %d rows will take %s %s; max_time, in seconds, or n_components, a number "
+            "of centres, bounds it.",
             n,
             about,
             counted(round(minutes), "minute"),
@@ -164,7 +170,7 @@ def _bounds_of(problem: Problem) -> dict[str, float]:
     return {"negligible": criterion.negligible, "baseline": criterion.baseline}
 
 
-def _has_levels(problem: Problem, mu: float | None, search_gamma: bool) -> bool:
+def has_levels(problem: Problem, mu: float | None, search_gamma: bool) -> bool:
     """Whether single factorisations find width and mu, or the width, faster than decompositions."""
     design, criterion = problem.design, problem.criterion
     kernel, n = design.gram.kernel, problem.Y.shape[0]
@@ -176,31 +182,41 @@ def _has_levels(problem: Problem, mu: float | None, search_gamma: bool) -> bool:
     return serves
 
 
-def _by_levels(tuner: _Tuner, levels: Levels) -> Tuned:
-    """The fit where levels end, or near there."""
-    problem, n = tuner.problem, levels.n
-    leave_one_out = problem.criterion.held_out.folds is None
-    quick = arrays.on_accelerator(problem.Y)  # where factors take less time than their pivots
-    if problem.design.basis == "auto" and n > SMALL and leave_one_out and not quick:
-        low_rank = _by_low_rank(tuner, levels)
-        if low_rank is not None:
-            return low_rank
-    if n > ALL_ROWS and leave_one_out:
-        size = _sampled(problem, levels.order)
-        _announce(problem, lambda n: expected_seconds(n, size))
-    best = levels.refine(levels.coarse())
+def _end_of(tuner: Tuner, levels: Levels) -> Valley:
+    """Where levels end; how long the fit there will take is said first."""
+    if levels.n > ALL_ROWS and tuner.problem.criterion.held_out.folds is None:
+        problem, size = tuner.problem, _sampled(tuner.problem, levels.order)
+        d, limits = problem.design.gram.X.shape[1], problem.limits
+        _announce(problem, lambda n: expected_seconds(n, d, size, limits))
+    return levels.refine(levels.coarse())
+
+
+def fit_all(tuner: Tuner, levels: Levels, best: Valley) -> Tuned:
+    """The fit of all rows at the end of levels."""
     tuner.priced = levels.priced
-    if not leave_one_out:
-        return _near(tuner, levels, best)
-    if n > SMALL or tuner.mu is not None:
+    if tuner.problem.criterion.held_out.folds is not None:
+        return near(tuner, levels, best)
+    if levels.n > SMALL or tuner.mu is not None:
         return _factored(tuner, levels, best)
     return _ending(tuner.tune(levels.gamma(best)), levels.edge(best))
 
 
-def _by_low_rank(tuner: _Tuner, levels: Levels) -> Tuned | None:
+def low_rank_or_none(tuner: Tuner, levels: Levels, most: int | None = None) -> Tuned | None:
+    """The fit by low-rank forms, of a rank of at most ``most``, where one is looked for."""
+    problem = tuner.problem
+    alone = problem.criterion.held_out.folds is None
+    quick = arrays.on_accelerator(problem.Y)  # where factors take less time than their pivots
+    if problem.design.basis != "auto" or levels.n <= SMALL or not alone or quick:
+        return None
+    return _by_low_rank(tuner, levels, most)
+
+
+def _by_low_rank(tuner: Tuner, levels: Levels, most: int | None = None) -> Tuned | None:
     """The fit by low-rank forms; ``None`` where those of the best width are not of low rank."""
+    most = levels.n if most is None else most
     share = _LOW if levels.free[0] else _LOWEST
-    limited = Decomposer(tuner.problem.design, max_rank=int(share * levels.n))
+    low, lowest = (min(most, _rank_held(tuner.problem, part)) for part in (share, _LOWEST))
+    limited = Decomposer(tuner.problem.design, max_rank=low)
     tuner = replace(tuner, decomposer=limited, priced=[])
 
     def price(gamma: float) -> float:
@@ -213,16 +229,23 @@ def _by_low_rank(tuner: _Tuner, levels: Levels) -> Tuned | None:
         if not levels.free[0]:
             return tuner.tune(levels.kernels.gamma(1.0))
         tuner.price(levels.middle)  # first of all, where the rank soon tells
-        limited.max_rank = int(_LOWEST * levels.n)
+        limited.max_rank = lowest
         gamma, _ = march(price, levels.middle, levels.step, **_bounds_of(tuner.problem))
         if not math.isfinite(price(gamma * levels.step)):
             return None
-        return _near(tuner, levels, levels.at_width(gamma))
+        return near(tuner, levels, levels.at_width(gamma))
     except RankError:
         return None
 
 
-def _near(tuner: _Tuner, levels: Levels, valley: Valley) -> Tuned:
+def _rank_held(problem: Problem, share: float) -> int:
+    """The highest rank of a low-rank form: this share of the rows, or what memory holds."""
+    n, memory = problem.Y.shape[0], problem.limits.memory
+    most = int(share * n)
+    return most if memory is None else max(1, min(most, int(memory / (8 * _THIN_COPIES * n))))
+
+
+def near(tuner: Tuner, levels: Levels, valley: Valley) -> Tuned:
     """The fit at the best width near a valley, by decompositions."""
     x, free = float(valley.x[0]), bool(levels.free[0])
     if free:
@@ -233,7 +256,7 @@ def _near(tuner: _Tuner, levels: Levels, valley: Valley) -> Tuned:
     return _ending(tuner.tune(levels.gamma(end)), levels.edge(end))
 
 
-def _factored(tuner: _Tuner, levels: Levels, valley: Valley) -> Tuned:
+def _factored(tuner: Tuner, levels: Levels, valley: Valley) -> Tuned:
     """The fit at the end of levels by one Cholesky factorisation."""
     mu = levels.mu(valley)
     fit = _by_cholesky(
@@ -265,8 +288,13 @@ def _on_merged_rows(
     search_gamma: bool,
 ) -> Tuned:
     """`tune` with rows that repeat one another as one; the fit to all of them."""
-    design = problem.design
     tuned = tune(copies.merged(problem), mu=mu, gamma=gamma, search_gamma=search_gamma)
+    return expanded(problem, copies, tuned)
+
+
+def expanded(problem: Problem, copies: Copies, tuned: Tuned) -> Tuned:
+    """A fit to merged rows as that to all of them."""
+    design = problem.design
     every = tuned.selection.method != "low-rank"
     centres = np.arange(design.gram.n) if every else copies.first[tuned.centres]
     ridge = copies.expand(tuned.ridge, problem.Y, design.weights, centres=every)
@@ -294,7 +322,7 @@ def tune_low_rank(
     decomposer = Decomposer(problem.design, max_rank=max_rank)
     known = {} if likely_mu is None else {gamma: likely_mu}
     try:
-        return _Tuner(problem, mu, decomposer, likely_mu=known).tune(gamma)
+        return Tuner(problem, mu, decomposer, likely_mu=known).tune(gamma)
     except RankError:
         return None
 
@@ -358,14 +386,19 @@ def _by_cholesky(
     """
     design = problem.design
     gram, solved, method, sampled = design.gram, None, "cholesky", None
+    exact = problem.limits.hold(_EXACT_COPIES * gram.n**2) or design.penalty != "rkhs"
+    if order is None and not exact and gram.kernel.known_positive:
+        order = order_of(problem)
     gram = gram if gamma is None else gram.with_gamma(gamma)
-    if order is not None and gram.n > ALL_ROWS:
+    if order is not None and (gram.n > ALL_ROWS or not exact):
         size = _sampled(problem, order)
         digits, sampled = SINGLE, None
         if size is not None:
             digits, sampled = SAMPLED.format(size), np.sort(order[-size:])
         log.info("fitting all %d rows", gram.n)
-        many = solve_many(gram, problem.Y, design.weights, design.bias, mu, order, size)
+        many = solve_many(
+            gram, problem.Y, design.weights, design.bias, mu, order, size, problem.limits
+        )
         if many is not None:
             solved, method = (many.ridge, many.unit), many.method
     if solved is None:
@@ -402,7 +435,8 @@ def _sampled(problem: Problem, order: np.ndarray) -> int | None:
 
     All are where the sample would have few rows of a class: probabilities rest on them.
     """
-    size = sample_size(problem.Y.shape[0], problem.Y.shape[1], problem.Y)
+    n, k = problem.Y.shape
+    size = sample_size(n, k, problem.Y, problem.limits)
     if size is None:
         return None
     labels = arrays.to_numpy(membership(problem.Y))
@@ -458,7 +492,7 @@ class _Search:
 
 
 @dataclass
-class _Tuner:
+class Tuner:
     """The search over mu and gamma for one problem by decompositions; remembers the best one."""
 
     problem: Problem
@@ -557,8 +591,12 @@ def _reason(design: Design, selection: Selection, centres: int) -> str:
         how = "width and mu by levels, then one Cholesky factorisation"
         if len(selection.path) == 1:
             why, how = "width and mu are given", "one Cholesky factorisation"
-    elif selection.method == "conjugate":
+    elif selection.method in ("conjugate", "recomputed"):
         how = "width and mu by levels, then conjugate gradients"
+        if len(selection.path) == 1:
+            why, how = "width and mu are given", "conjugate gradients"
+        if selection.method == "recomputed":
+            return f"{n} rows, {why} and does not fit in memory: {how} that recompute it"
     elif n <= SMALL:
         why = "so few that no low-rank factor was looked for"
     return f"{n} rows fit in memory, {why}: {how}"

@@ -121,7 +121,7 @@ class Selection:
         Its value is a sentence.
     rank : int
         Directions of the canonical form.
-    method : {"full", "low-rank", "centres", "cholesky", "conjugate", "streamed"}
+    method : {"full", "low-rank", "centres", "cholesky", "conjugate", "recomputed", "streamed"}
     tolerance : float
         Trace left out by the low-rank path; 0 on the others.
     unit : float

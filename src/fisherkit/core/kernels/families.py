@@ -135,6 +135,10 @@ class Family:
         """Values between some rows and others, or all."""
         raise NotImplementedError
 
+    def factors(self, sides: Any, kernel: Kernel) -> tuple[Array, Array]:
+        """A and B (n, q) with log K = A B', for kernels that have `sides`."""
+        raise NotImplementedError
+
 
 class Stationary(Family):
     """log k(x, y) = -gamma D(x, y) for a distance D, so that dk/dlog gamma = k log k."""
@@ -222,12 +226,20 @@ class Rbf(Stationary):
         self, sides: Any, rows: Array | slice, columns: Array | slice | None, kernel: Kernel
     ) -> Array:
         unit, right = sides
-        xp = arrays.namespace(right)
-        left = (-kernel.gamma * unit) * unit * arrays.some_rows(right, rows)
-        # -gamma |x - y|^2 = -gamma (-2 x'y + 1 |y|^2 + |x|^2 1)
-        left = xp.concat([-2 * left[:, :-2], left[:, -1:], left[:, -2:-1]], axis=1)
+        left = self._left(unit, arrays.some_rows(right, rows), kernel)
         right = right if columns is None else arrays.some_rows(right, columns)
         return arrays.exp_in_place(arrays.clip_in_place(left @ right.T, upper=0.0))
+
+    def _left(self, unit: float, right: Array, kernel: Kernel) -> Array:
+        """What the rows of `sides` are multiplied with: log k = left right'."""
+        left = (-kernel.gamma * unit) * unit * right
+        # -gamma |x - y|^2 = -gamma (-2 x'y + 1 |y|^2 + |x|^2 1)
+        parts = [-2 * left[:, :-2], left[:, -1:], left[:, -2:-1]]
+        return arrays.namespace(right).concat(parts, axis=1)
+
+    def factors(self, sides: Any, kernel: Kernel) -> tuple[Array, Array]:
+        unit, right = sides
+        return self._left(unit, right, kernel), right
 
 
 class Laplacian(Stationary):
@@ -312,7 +324,7 @@ class Exponential(Rbf):
         return 1 / gamma
 
     def sides(self, X: Array, distinct: Callable[[], Array]) -> Any:
-        return None
+        return None  # near its peak, the square root of a rounding error is no rounding error
 
 
 class Additive(Family):

@@ -125,6 +125,17 @@ class Gram:
             return self.kernel.block(self.X[rows, :], self.X[others, :])
         return self.kernel.family.of_sides(sides, rows, others, self.kernel)
 
+    def factors(self) -> tuple[Array, Array] | None:
+        """A and B (n, q) with log K = A B', for kernels that such a product serves."""
+        sides = self._sides()
+        return None if sides is None else self.kernel.family.factors(sides, self.kernel)
+
+    def tile(self, rows: slice, columns: slice) -> Array:
+        """K[rows, columns] of rows in sequence and columns in sequence."""
+        if self.kernel.precomputed:
+            return self.X[rows, columns]
+        return self.kernel.block(self.X[rows, :], self.X[columns, :])
+
     def _sides(self) -> object:
         """What values need of each row, if that is kept."""
         return self._once("sides", lambda: self.kernel.family.sides(self.X, self._first))

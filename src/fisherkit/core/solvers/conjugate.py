@@ -12,6 +12,7 @@ whose error is that of P^-1 in the last term: an order smaller than the error of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,7 @@ _STARTS = 3
 _COUNTED = 13.0  # steps with a preconditioner that leaves no more than mu
 _SEED = 0  # of the pivots: the draw depends on the values of rows, not on their order
 _TOGETHER = 5 << 20  # numbers of columns solved for at the same time
+_COLUMNS = 128  # of them at least, where kernel values are found anew for each product
 _SMALL = 5e-4  # of (M^-1)_ii: the largest last term that P is good enough for
 
 
@@ -45,6 +47,10 @@ class Preconditioner:
     all_steps: float
     column_steps: float
 
+    @property
+    def rank(self) -> int:
+        return self.W.shape[1]
+
     @classmethod
     def of(cls, system: System, rank: int) -> Preconditioner:
         """With F of this rank, and a column for a penalised bias; O(n r^2)."""
@@ -53,13 +59,19 @@ class Preconditioner:
         rng = np.random.RandomState(_SEED)
         found = low_rank(gram, weights.v, 0.0, rng, max_rank=rank)
         assert found is not None  # a rank limit never gives up
-        L = found.L
-        left = xp.clip(gram.diagonal() - xp.sum(L * L, axis=0), 0.0, None)
-        left = weights.v * left / system.mu
-        D = system.mu * (1 + left)
-        F = arrays.narrow(L.T * s[:, None])
+        r, n = found.L.shape
+        columns = r + 1 if variance else r
+        F = arrays.empty((n, columns), arrays.narrow(system.Y[:1, :]))
+        left = gram.diagonal()
+        for rows in arrays.row_blocks(n, columns):  # no second matrix of this size
+            part = found.L[:, rows].T
+            left[rows] -= xp.sum(part * part, axis=1)
+            F[rows, :r] = arrays.cast(part * s[rows, None], F.dtype)
+        del found, part
         if variance:
-            F = xp.concat([F, arrays.cast(variance**0.5 * s[:, None], F.dtype)], axis=1)
+            F[:, r] = arrays.cast(variance**0.5 * s, F.dtype)
+        left = weights.v * xp.clip(left, 0.0, None) / system.mu
+        D = system.mu * (1 + left)
         F *= arrays.cast(D**-0.5, F.dtype)[:, None]
         C = arrays.widen(F.T @ F)
         arrays.add_to_diagonal(C, 1.0)
@@ -132,28 +144,27 @@ def solve_all(system: System, P: Preconditioner) -> Array | None:
     return None
 
 
-def inverse_diagonal(system: System, P: Preconditioner, rows: np.ndarray) -> Array | None:
-    """(M^-1)_ii of some rows (q,), to some 3e-4 at worst and 5e-5 as a rule.
+def inverse_diagonal(
+    system: System, P: Preconditioner, rows: np.ndarray, most: int | None = None
+) -> Iterator[np.ndarray | None]:
+    """(M^-1)_ii of some rows (q,), part after part, to some 3e-4 at worst and 5e-5 as a rule.
 
-    ``None`` where that takes too many steps.
+    A part is ``None`` where it takes too many steps, or more than ``most``.
     """
-    parts, meter = [], Meter("leaving out rows", len(rows))
-    for some in arrays.row_blocks(len(rows), system.n, _TOGETHER):
-        found = _diagonal(system, P, rows[some])
-        if found is None:
-            return None
-        parts.append(found)
-        meter.advance(len(found))
-    return arrays.like(np.concatenate(parts), system.Y)
+    meter = Meter("leaving out rows", len(rows))
+    together = max(_TOGETHER, 0 if system.held else _COLUMNS * system.n)
+    for some in arrays.row_blocks(len(rows), system.n, together):
+        yield _diagonal(system, P, rows[some], most or _FEW)
+        meter.advance(some.stop - some.start)
 
 
-def _diagonal(system: System, P: Preconditioner, rows: np.ndarray) -> np.ndarray | None:
+def _diagonal(system: System, P: Preconditioner, rows: np.ndarray, most: int) -> np.ndarray | None:
     """`inverse_diagonal` of rows solved for together, each for as long as it needs."""
     xp, place = arrays.namespace(system.Y), arrays.indices(rows, system.Y)
     everyone = arrays.indices(np.arange(system.n), system.Y)
     path = Descent.of(P, xp.astype(everyone[:, None] == place[None, :], P.W.dtype))
     found, iterate, left = np.empty(len(rows)), np.zeros(len(rows)), np.arange(len(rows))
-    for _ in range(_FEW):
+    for _ in range(most):
         more, path = path.step(system, P)
         iterate, last = iterate + _own(more, rows[left]), arrays.to_numpy(path.size)
         done = last <= _SMALL * iterate

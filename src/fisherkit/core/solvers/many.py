@@ -16,14 +16,18 @@ from fisherkit.core.arrays import Array
 from fisherkit.core.bias import Bias
 from fisherkit.core.kernels import Gram
 from fisherkit.core.ridge import Resolvent, Ridge
+from fisherkit.core.solvers.limits import UNLIMITED, Limits
 from fisherkit.core.solvers.refined import solve_refined
-from fisherkit.core.solvers.sampled import solve_sampled
+from fisherkit.core.solvers.sampled import half_held, solve_sampled
 from fisherkit.core.solvers.symmetric import System
 from fisherkit.core.weights import Weights
 
 
 class Solved(NamedTuple):
-    """A fit, tr(G)/n, and the method by which it was found: "cholesky" or "conjugate"."""
+    """A fit, tr(G)/n, and the method by which it was found.
+
+    That is "cholesky", "conjugate" or "recomputed": conjugate gradients with K in memory nowhere.
+    """
 
     ridge: Ridge
     unit: float
@@ -38,18 +42,21 @@ def solve_many(
     mu: float,
     order: np.ndarray,
     sample: int | None,
+    limits: Limits = UNLIMITED,
 ) -> Solved | None:
-    """The fit of `solve` (rkhs), computed in this order of the rows.
+    """The fit of `solve` (rkhs), computed in this order of the rows, within limits.
 
-    Every row can be left out of it, or so many of them, the last in the order. ``None`` where
-    single precision has too few digits.
+    Every row can be left out of it, or so many of them (`sample_size`), the last in the order.
+    ``None`` where single precision has too few digits.
     """
     xp, place = arrays.namespace(Y), arrays.indices(order, Y)
-    system = System.of(gram.taken(order), xp.take(Y, place, axis=0), weights.take(place), bias, mu)
+    held = sample is None or half_held(gram.n, limits)
+    Y_, weights_ = xp.take(Y, place, axis=0), weights.take(place)
+    system = System.of(gram.taken(order), Y_, weights_, bias, mu, held=held)
     if sample is None:
         fit, method = solve_refined(system), "cholesky"
     else:
-        fit, method = solve_sampled(system, np.arange(gram.n - sample, gram.n))
+        fit, method = solve_sampled(system, np.arange(gram.n - sample, gram.n), limits)
     if fit is None:
         return None
     back = arrays.indices(np.argsort(order), Y)

@@ -9,7 +9,7 @@ import numpy as np
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
 from fisherkit.core.ridge import Ridge
-from fisherkit.core.solvers.symmetric import System
+from fisherkit.core.solvers.symmetric import System, UpperBlocks
 
 _REFINEMENTS = 8  # a factor that needs more has too few digits
 _TOGETHER = 5 << 20  # numbers of columns solved for at the same time
@@ -108,6 +108,7 @@ class Factored:
 def _factor(system: System) -> Array | None:
     """The Cholesky factor of M in single precision; ``None`` where there is none."""
     s, variance, n, G = system.weights.root, system.bias.variance, system.n, None
+    assert isinstance(system.K, UpperBlocks)  # what is factored fits in memory
     for rows, block in zip(system.K.rows, system.K.blocks, strict=True):
         part = (block + variance) * s[None, rows.start :]
         part = arrays.narrow(part * s[rows, None])

@@ -1,9 +1,9 @@
-"""The system of one fit, with half of its kernel matrix in memory."""
+"""The system of one fit: half of its kernel matrix in memory, or its values found anew."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fisherkit.core import arrays
 from fisherkit.core.arrays import Array
@@ -12,11 +12,12 @@ from fisherkit.core.canonical import trace_unit
 from fisherkit.core.kernels import Gram
 from fisherkit.core.progress import Meter
 from fisherkit.core.ridge import Resolvent, Ridge
+from fisherkit.core.solvers.tiles import Recomputed
 from fisherkit.core.weights import Weights
 
 _BLOCK = 1 << 22  # kernel values found at a time
 _EACH = 1 << 15  # of them for each column that they are multiplied with at a time
-_WITHIN = 1e-7  # error of predictions, relative to the largest target
+WITHIN = 1e-7  # error of predictions, relative to the largest target
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class UpperBlocks:
             blocks.append(gram.upper(some))
             meter.advance(some.stop - some.start)
         return cls(rows, blocks)
+
+    @property
+    def single(self) -> UpperBlocks:
+        """Itself: reading a matrix takes longer than products in double precision."""
+        return self
 
     def __matmul__(self, V: Array) -> Array:
         """K V for V (n, k), in the precision of V."""
@@ -59,7 +65,7 @@ class System:
     """
 
     gram: Gram
-    K: UpperBlocks
+    K: UpperBlocks | Recomputed
     Y: Array
     weights: Weights
     bias: Bias
@@ -68,8 +74,19 @@ class System:
     enough: Array
 
     @classmethod
-    def of(cls, gram: Gram, Y: Array, weights: Weights, bias: Bias, mu: float) -> System:
-        """``enough`` (k + 1,) are residual norms that put predictions within 1e-7 anywhere.
+    def of(
+        cls,
+        gram: Gram,
+        Y: Array,
+        weights: Weights,
+        bias: Bias,
+        mu: float,
+        *,
+        held: bool = True,
+    ) -> System:
+        """With half of K in memory if ``held``, or with its values found anew for each product.
+
+        ``enough`` (k + 1,) are residual norms that put predictions within 1e-7 anywhere.
 
         With a residual e, f(x) is wrong by k'M^-1 e for the whitened kernel values k of x, and
         k'M^-2 k <= k'M^-1 k / mu <= k(x, x) / mu: by no more than |e| sqrt(k(x, x) / mu). That is
@@ -80,18 +97,28 @@ class System:
         largest = float(xp.max(gram.diagonal())) + bias.variance
         return cls(
             gram=gram,
-            K=UpperBlocks.of(gram),
+            K=UpperBlocks.of(gram) if held else Recomputed.of(gram),
             Y=Y,
             weights=weights,
             bias=bias,
             mu=mu,
             both=weights.root[:, None] * both,
-            enough=(_WITHIN * math.sqrt(mu / largest)) * xp.max(xp.abs(both), axis=0),
+            enough=(WITHIN * math.sqrt(mu / largest)) * xp.max(xp.abs(both), axis=0),
         )
 
     @property
     def n(self) -> int:
         return self.gram.n
+
+    @property
+    def held(self) -> bool:
+        """Whether half of K is in memory."""
+        return isinstance(self.K, UpperBlocks)
+
+    @property
+    def quick(self) -> System:
+        """The same with kernel values in single precision where these are found anew."""
+        return replace(self, K=self.K.single)
 
     @property
     def unit(self) -> float:
