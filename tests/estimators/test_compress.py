@@ -133,7 +133,7 @@ def test_widths_of_features_and_models_on_centres_serve():
 
 
 def test_what_is_not_valid_is_refused():
-    model, X, y, _ = classifier()
+    model, X, *_ = classifier()
     for words in ({}, {"n_centres": 10, "tolerance": 0.1}):
         with pytest.raises(ValueError, match="either n_centres, a number of centres, or tolerance"):
             model.compress(**words)
