@@ -4,10 +4,19 @@ import os
 
 import numpy as np
 import oracles
+import pandas as pd
 import pytest
-from sklearn import config_context
+from sklearn import clone, config_context
 
-from fisherkit import FisherCommitteeClassifier, KernelFisherClassifier, KernelRidgeCV, audit
+from fisherkit import (
+    FisherCommitteeClassifier,
+    KernelFisherClassifier,
+    KernelRidgeCV,
+    TableClassifier,
+    TableRegressor,
+    audit,
+)
+from fisherkit.model_files import load, save
 from fisherkit.model_selection import permutation_test_score
 
 pytestmark = pytest.mark.skipif(
@@ -258,3 +267,30 @@ def test_a_callable_kernel_off_the_full_path_equals_numpy(xp, options):
         model = KernelFisherClassifier(kernel, random_state=0, **options)
         model.fit(xp.asarray(X), xp.asarray(y))
     np.testing.assert_allclose(to_numpy(model.loo_decision_), plain.loo_decision_, atol=1e-8)
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_a_table_fitted_on_a_torch_device_is_a_model_of_numpy_arrays(words, tmp_path):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.normal(size=150), "town": rng.choice(["a", "b"], size=150)})
+    y = np.where(table["size"] + (table["town"] == "a") > 0.5, "yes", "no")
+    weights = rng.integers(1, 3, size=150)
+    model, target = TableClassifier(), y
+    if not words:
+        model, target = TableRegressor(), table["size"].to_numpy() ** 2
+    here = clone(model).fit(table, target, weights)
+    there = clone(model).set_params(device="cpu").fit(table, target, weights)
+    answer = "predict_proba" if words else "predict"
+    found = getattr(there, answer)(table)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, getattr(here, answer)(table), rtol=1e-6, atol=1e-8)
+    save(there, tmp_path / "model.fisherkit")
+    opened = load(tmp_path / "model.fisherkit").model
+    np.testing.assert_array_equal(getattr(opened, answer)(table), found)
+
+
+def test_a_torch_device_that_is_not_there_is_refused():
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="device='cuda:77' cannot be used"):
+        TableClassifier(device="cuda:77").fit(np.arange(12.0)[:, None], np.arange(12) % 2)

@@ -8,6 +8,8 @@ pivoted Cholesky. `read` makes arrays of the rows of frames and sparse matrices.
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +112,33 @@ def like(x: Any, reference: Array, *, dtype: Any = None) -> Array:
 def beside(x: np.ndarray, reference: Array) -> Array:
     """A host array moved to the namespace and device of ``reference``, its dtype kept."""
     return namespace(reference).asarray(x, device=compat.device(reference))
+
+
+def on_device(x: np.ndarray, device: str) -> Array:
+    """A host array moved to a device of PyTorch, such as "cuda"."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"device={device!r} needs PyTorch: pip install torch.") from error
+    try:
+        return torch.asarray(x, device=device)
+    except (RuntimeError, AssertionError) as error:  # the latter where torch was built without one
+        raise ValueError(f"device={device!r} cannot be used: {error}") from error
+
+
+class _HostPickler(pickle.Pickler):
+    """Writes arrays of PyTorch as those of NumPy."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        return to_numpy(obj).__reduce_ex__(4) if compat.is_torch_array(obj) else NotImplemented
+
+
+def on_host(model: Any) -> Any:
+    """A copy of a fitted model whose arrays of PyTorch are those of NumPy."""
+    written = io.BytesIO()
+    _HostPickler(written).dump(model)
+    written.seek(0)
+    return pickle.load(written)
 
 
 def cast(x: Array, dtype: Any) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -27,7 +28,7 @@ from fisherkit.columns import (
     refuse_unusable,
     unused,
 )
-from fisherkit.core import Array
+from fisherkit.core import Array, arrays
 from fisherkit.estimators import all_or_nothing, validation
 from fisherkit.interfaces import Table, TimeLimit
 from fisherkit.rows import FitPlan, frequencies, time_budget
@@ -260,6 +261,16 @@ class TableModel(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
+
+
+def fitted_on(
+    device: str | None, model: BaseEstimator, Z: Array, y: np.ndarray, **given: Any
+) -> BaseEstimator:
+    """The model fitted to features Z where the device is; its arrays are NumPy's again."""
+    if device is None:
+        return model.fit(Z, y, **given)
+    with config_context(array_api_dispatch=True):
+        return arrays.on_host(model.fit(arrays.on_device(Z, device), y, **given))
 
 
 def time_left(max_time: TimeLimit, spent: float, fits: int = 1) -> TimeLimit:

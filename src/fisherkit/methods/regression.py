@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fisherkit.core import Array
 from fisherkit.interfaces import MemoryLimit, Seed, Table, TimeLimit
-from fisherkit.methods.base import TableModel, time_left
+from fisherkit.methods.base import TableModel, fitted_on, time_left
 from fisherkit.methods.plans import Asked, Centres, Kernels, Plan, view_pairs
 from fisherkit.methods.registry import REGRESSION, RIDGE
 from fisherkit.stored import stored
@@ -36,7 +36,7 @@ class TableRegressor(RegressorMixin, TableModel):
     centres : int, "all" or None, default=None
         Rows that kernels are centred on; ``None`` chooses by time, memory, and whether more centres
         are worth it.
-    drop, keep, text, max_memory, random_state, verbose
+    drop, keep, text, max_memory, device, random_state, verbose
         As in `TableClassifier`.
     parameters : dict, default=None
         Further parameters of `KernelRidgeCV`.
@@ -95,6 +95,7 @@ class TableRegressor(RegressorMixin, TableModel):
         parameters: dict[str, object] | None = None,
         max_memory: MemoryLimit = None,
         max_time: TimeLimit = "auto",
+        device: str | None = None,
         random_state: Seed = 0,
         verbose: bool = False,
     ) -> None:
@@ -106,6 +107,7 @@ class TableRegressor(RegressorMixin, TableModel):
         self.parameters = parameters
         self.max_memory = max_memory
         self.max_time = max_time
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -149,7 +151,8 @@ class TableRegressor(RegressorMixin, TableModel):
             if groups is not None:
                 plan, given = plan.with_groups(groups), given | {"groups": groups}
             centres = plan.centres
-            model = plan.build().fit(Z[:, views[view].columns], y, **given)
+            seen = Z[:, views[view].columns]
+            model = fitted_on(self.device, plan.build(), seen, y, **given)
             found.append((float(model.selection_.value), kernel, view, model))
         best = min(found, key=lambda one: one[0])
         self.kernel_, self.estimator_ = best[1:3], best[3]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fisherkit.columns import match
 from fisherkit.core import Array
 from fisherkit.interfaces import ClassWeight, MemoryLimit, Seed, Table, TimeLimit
-from fisherkit.methods.base import SOURCE, TableModel, time_left
+from fisherkit.methods.base import SOURCE, TableModel, fitted_on, time_left
 from fisherkit.methods.plans import Asked, Centres, Kernels, Plan
 from fisherkit.methods.registry import method_named
 from fisherkit.methods.targets import refuse_fractions
@@ -65,6 +65,9 @@ class TableClassifier(ClassifierMixin, TableModel):
     max_time : float, "auto" or None, default="auto"
         As in `KernelFisherClassifier`, for methods that plan by time: committee and fisher. "auto"
         is a minute of a nominal laptop, so that the choice follows from the table alone.
+    device : str, default=None
+        A device of PyTorch on which the fit is computed, such as "cuda"; needs the environment
+        variable ``SCIPY_ARRAY_API=1``. The fitted model is one of NumPy arrays all the same.
     random_state : int, RandomState or None, default=0
         Seed of the draw of centres and of parts of the rows.
     verbose : bool, default=False
@@ -141,6 +144,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         parameters: dict[str, object] | None = None,
         max_memory: MemoryLimit = None,
         max_time: TimeLimit = "auto",
+        device: str | None = None,
         random_state: Seed = 0,
         verbose: bool = False,
     ) -> None:
@@ -155,6 +159,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.parameters = parameters
         self.max_memory = max_memory
         self.max_time = max_time
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -204,7 +209,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         if groups is not None:
             plan, given = plan.with_groups(groups), given | {"groups": groups}
         plan = plan.settled(Z, y, sample_weight)
-        self.estimator_ = plan.build().fit(Z, y, **given)
+        self.estimator_ = fitted_on(self.device, plan.build(), Z, y, **given)
         self._chosen = self._choices(plan.centres, plan.gamma)
         self.classes_ = self.estimator_.classes_
         return self
