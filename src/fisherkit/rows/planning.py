@@ -176,7 +176,9 @@ def _open_plan(
 def mention_time(X: Container, chosen: Plan) -> None:
     """Say how long passes over the rows will take, if that is more than two minutes."""
     m = chosen.n_components
-    if not chosen.streamed or m is None or job_of(X, nominal=True).on_centres(m) < _NOMINAL:
+    if not chosen.streamed or m is None or arrays.on_accelerator(reference_of(X)):
+        return
+    if job_of(X, nominal=True).on_centres(m) < _NOMINAL:
         return
     seconds = job_of(X, nominal=False).on_centres(m)
     if seconds > LONG:
