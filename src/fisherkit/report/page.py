@@ -180,8 +180,8 @@ def _of_classes(
     if method_named(training.method).search == "mu" and model.selection_.sampled:
         raise ValueError(
             f"The fit of {len(training.y)} rows has left out a sample of them alone, and the "
-            "report shows every row. Fit with a number of centres (--centres), or with --report, which "
-            "chooses one."
+            "report shows every row. Fit with a number of centres (--centres), or with --report, "
+            "which chooses one."
         )
     logits = left_out_logits(model)
     evidence, scored = Evidence.of(training, logits), _scored(training, logits, sample, seed)

@@ -42,8 +42,8 @@ _SET_ASIDE = 0.2
 _OF_THE_REST = 0.9  # of the time that is left, for fits
 _LEAST_SECONDS = 1.0  # of a fit
 _FEWER = (
-    "the report leaves out every row at every regularisation, so that {:,} rows are centres; without "
-    "a report, time and memory choose their number"
+    "the report leaves out every row at every regularisation, so that {:,} rows are centres; "
+    "without a report, time and memory choose their number"
 )
 
 STAGES = "fisherkit.training"  # the logger of the stages of a training

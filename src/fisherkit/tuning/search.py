@@ -124,7 +124,9 @@ def tune(
         problem = replace(problem, design=replace(design, basis="full"))
     copies = Copies.of(problem) if decomposer is None else None
     if copies is not None:
-        return _on_merged_rows(problem, copies, mu=mu, gamma=gamma, search_gamma=search_gamma)
+        merged = copies.merged(problem)  # rows that repeat one another as one
+        tuned = tune(merged, mu=mu, gamma=gamma, search_gamma=search_gamma)
+        return expanded(problem, copies, tuned)
     tuner = Tuner(problem, mu, decomposer or Decomposer(problem.design))
     if decomposer is None and has_levels(problem, mu, search_gamma):
         levels = Levels.of(problem, mu=mu, gamma=gamma, search_gamma=search_gamma)
@@ -270,19 +272,6 @@ def _ending(tuned: Tuned, edge: Status | None) -> Tuned:
     if edge is None or tuned.selection.status not in (Status.INTERIOR, Status.GIVEN):
         return tuned
     return replace(tuned, selection=replace(tuned.selection, status=edge))
-
-
-def _on_merged_rows(
-    problem: Problem,
-    copies: Copies,
-    *,
-    mu: float | None,
-    gamma: float | None,
-    search_gamma: bool,
-) -> Tuned:
-    """`tune` with rows that repeat one another as one; the fit to all of them."""
-    tuned = tune(copies.merged(problem), mu=mu, gamma=gamma, search_gamma=search_gamma)
-    return expanded(problem, copies, tuned)
 
 
 def expanded(problem: Problem, copies: Copies, tuned: Tuned) -> Tuned:
