@@ -48,7 +48,8 @@ def lasting(seconds: float) -> str:
         return f"{max(1, round(seconds))} s"
     if seconds < 6000:
         return f"{seconds / 60:.2g} minutes"
-    return f"{seconds / 3600:.2g} hours"
+    hours = seconds / 3600
+    return f"{hours:.2g} hours" if hours < 100 else f"{round(hours):,} hours"
 
 
 def spent(seconds: float, *, held_out: bool) -> str:

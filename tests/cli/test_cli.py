@@ -20,7 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 from fisherkit import KernelFisherClassifier
 from fisherkit.cli import commands
+from fisherkit.core import Rates
 from fisherkit.models import files
+from fisherkit.rows import planning, routes
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [
@@ -239,6 +241,24 @@ def test_the_time_is_that_of_all_the_work(folder, monkeypatch):
     monkeypatch.undo()
     shown = done("fit", train, "-t", "kind").stdout
     assert value_of("time", shown).endswith("s for reading, estimating the error and fitting")
+
+
+def test_the_plan_is_printed_and_follows_the_time(folder, monkeypatch):
+    train = folder / "train.csv"
+    shown = done("fit", train, "-t", "kind", "--held-out", "none", "--time", "30").stdout
+    assert value_of("plan", shown) == "Every row is a centre."
+    monkeypatch.setattr(planning, "_QUICK", 10)
+    monkeypatch.setattr(routes, "_CENTRES", (7, 9, 11))
+    slow = Rates(*(rate / 1e9 for rate in vars(routes.TWO_CORES).values()))
+    monkeypatch.setattr(planning, "measured", lambda: slow)
+    words = ["fit", train, "-t", "kind", "--held-out", "split", "--time", "5", "--json"]
+    found = json.loads(done(*words).stdout)
+    assert "All 75 rows are centres" in found["plan"] and "no fit is quicker" in found["plan"]
+    monkeypatch.setattr(routes.Job, "all_rows", lambda job: 1e12)
+    found = json.loads(done(*words).stdout)
+    assert "7 of 75 rows are centres" in found["plan"]
+    assert "For more, " in found["plan"] and "takes about" in found["plan"]
+    refused(2, "fit", train, "-t", "kind", "--time", "0")
 
 
 def test_models_saved_from_python_without_a_table_end_with_code_4(folder, tmp_path):

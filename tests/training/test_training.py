@@ -59,6 +59,17 @@ def test_many_rows_have_centres_and_a_width_from_a_part_of_them(saved, monkeypat
     assert same_model(done)
 
 
+def test_a_report_of_many_rows_has_centres_whatever_the_time(saved, monkeypatch):
+    monkeypatch.setitem(METHODS, "fisher", replace(METHODS["fisher"], centres=20, exact_rows=50))
+    data = read_data(saved(people()), "label")
+    done = train(data, "fisher", held_out="none", max_time=60, leaving_out=True)
+    assert "centres=20" in done.code and done.model.max_time == "auto"
+    assert any("20 rows are centres" in note for note in done.notes)
+    plain = train(data, "fisher", held_out="none", max_time=60)
+    assert "centres='all'" in plain.code and plain.notes == data.notes
+    assert plain.model.max_time != "auto"
+
+
 def test_the_code_does_not_grow_with_the_columns(saved):
     rng = np.random.RandomState(0)
     table = pd.DataFrame(rng.normal(size=(40, 120))).add_prefix("x")

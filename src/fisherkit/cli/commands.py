@@ -201,6 +201,7 @@ def fit(
                 centres=centres,
                 max_memory=max_memory,
                 max_time=time,
+                leaving_out=report is not None,
             )
             summary = console.describe(done)
             if model is not None:

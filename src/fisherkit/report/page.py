@@ -177,6 +177,12 @@ def _of_classes(
     training: Training, found: Mattering | None, sample: int, seed: int
 ) -> list[Section | None]:
     model = training.model.estimator_
+    if method_named(training.method).search == "mu" and model.selection_.sampled:
+        raise ValueError(
+            f"The fit of {len(training.y)} rows has left out a sample of them alone, and the "
+            "report shows every row. Fit with a number of centres (--centres), or with --report, "
+            "which chooses one."
+        )
     logits = left_out_logits(model)
     evidence, scored = Evidence.of(training, logits), _scored(training, logits, sample, seed)
     scores = live(

@@ -41,6 +41,10 @@ _FOLD_ROWS = 2000  # rows up to which "auto" fits a model for each fold
 _SET_ASIDE = 0.2
 _OF_THE_REST = 0.9  # of the time that is left, for fits
 _LEAST_SECONDS = 1.0  # of a fit
+_FEWER = (
+    "the report leaves out every row at every regularisation, so that {:,} rows are centres; "
+    "without a report, time and memory choose their number"
+)
 
 STAGES = "fisherkit.training"  # the logger of the stages of a training
 
@@ -124,6 +128,7 @@ def train(
     encoding: str = "utf-8",
     baseline: bool = False,
     max_time: float | None = None,
+    leaving_out: bool = False,
     **options: Unpack[Options],
 ) -> Training:
     """Fit a model to all rows, and estimate its error on rows that it has not seen.
@@ -147,6 +152,9 @@ def train(
     max_time : float, default=None
         Seconds in which reading, held-out fits and the last fit are to end, where the method plans
         by time (`KernelFisherClassifier`); without it, what is fitted follows from the table alone.
+    leaving_out : bool, default=False
+        Whether every row will be left out at every regularisation, as the report does: of many rows
+        some are then centres, whatever the time.
     **options
         ``kernel`` and ``penalty``, names as the estimator takes them; ``balanced`` (bool), classes
         as if equally frequent; ``centres`` (int), their number, or that of candidates or inducing
@@ -182,9 +190,15 @@ def train(
                 "bounds the memory of the fit to a table that is read whole."
             )
         options["max_memory"] = options.get("max_memory") or BUDGET
-    method = data.goal.method(method).name
+    chosen, notes = data.goal.method(method), data.notes
+    method = chosen.name
+    many = chosen.planned and chosen.search == "mu" and len(data.y) > chosen.exact_rows
+    if leaving_out and many and options.get("centres") is None:
+        options["centres"] = chosen.centres
+        notes = (*notes, _FEWER.format(chosen.centres))
     asked = data.goal.asked(method, seed, **options)
-    clock = _Clock.of(max_time if data.goal.method(method).planned else None, data.seconds)
+    planned = chosen.planned and options.get("centres") is None
+    clock = _Clock.of(max_time if planned else None, data.seconds)
     others, checked, splits = None, None, list[Split]()
     if test is not None:
         others = _TestFile.checked(data, test, encoding)
@@ -214,7 +228,7 @@ def train(
         method=method,
         held_out=checked,
         code=_code(data, model),
-        notes=data.notes,
+        notes=notes,
         seconds=seconds,
         asked_text=data.asked_text,
         features=features,

@@ -124,7 +124,9 @@ def tune(
         problem = replace(problem, design=replace(design, basis="full"))
     copies = Copies.of(problem) if decomposer is None else None
     if copies is not None:
-        return _on_merged_rows(problem, copies, mu=mu, gamma=gamma, search_gamma=search_gamma)
+        merged = copies.merged(problem)  # rows that repeat one another as one
+        tuned = tune(merged, mu=mu, gamma=gamma, search_gamma=search_gamma)
+        return expanded(problem, copies, tuned)
     tuner = Tuner(problem, mu, decomposer or Decomposer(problem.design))
     if decomposer is None and has_levels(problem, mu, search_gamma):
         levels = Levels.of(problem, mu=mu, gamma=gamma, search_gamma=search_gamma)
@@ -184,10 +186,10 @@ def has_levels(problem: Problem, mu: float | None, search_gamma: bool) -> bool:
 
 def _end_of(tuner: Tuner, levels: Levels) -> Valley:
     """Where levels end; how long the fit there will take is said first."""
-    if levels.n > ALL_ROWS and tuner.problem.criterion.held_out.folds is None:
-        problem, size = tuner.problem, _sampled(tuner.problem, levels.order)
-        d, limits = problem.design.gram.X.shape[1], problem.limits
-        _announce(problem, lambda n: expected_seconds(n, d, size, limits))
+    problem = tuner.problem
+    if levels.n > ALL_ROWS and problem.criterion.held_out.folds is None:
+        size, d = _sampled(problem, levels.order), problem.design.gram.X.shape[1]
+        _announce(problem, lambda n: expected_seconds(n, d, size, problem.limits))
     return levels.refine(levels.coarse())
 
 
@@ -201,22 +203,15 @@ def fit_all(tuner: Tuner, levels: Levels, best: Valley) -> Tuned:
     return _ending(tuner.tune(levels.gamma(best)), levels.edge(best))
 
 
-def low_rank_or_none(tuner: Tuner, levels: Levels, most: int | None = None) -> Tuned | None:
-    """The fit by low-rank forms, of a rank of at most ``most``, where one is looked for."""
-    problem = tuner.problem
-    alone = problem.criterion.held_out.folds is None
+def low_rank_or_none(tuner: Tuner, levels: Levels, most: float = math.inf) -> Tuned | None:
+    """The fit by low-rank forms, of a rank of at most ``most`` at the best width, if it is one."""
+    problem, share = tuner.problem, _LOW if levels.free[0] else _LOWEST
     quick = arrays.on_accelerator(problem.Y)  # where factors take less time than their pivots
-    if problem.design.basis != "auto" or levels.n <= SMALL or not alone or quick:
+    together = problem.criterion.held_out.folds is not None
+    if problem.design.basis != "auto" or levels.n <= SMALL or together or quick:
         return None
-    return _by_low_rank(tuner, levels, most)
-
-
-def _by_low_rank(tuner: Tuner, levels: Levels, most: int | None = None) -> Tuned | None:
-    """The fit by low-rank forms; ``None`` where those of the best width are not of low rank."""
-    most = levels.n if most is None else most
-    share = _LOW if levels.free[0] else _LOWEST
-    low, lowest = (min(most, _rank_held(tuner.problem, part)) for part in (share, _LOWEST))
-    limited = Decomposer(tuner.problem.design, max_rank=low)
+    low, lowest = (int(min(most, _rank_held(problem, part))) for part in (share, _LOWEST))
+    limited = Decomposer(problem.design, max_rank=low)
     tuner = replace(tuner, decomposer=limited, priced=[])
 
     def price(gamma: float) -> float:
@@ -277,19 +272,6 @@ def _ending(tuned: Tuned, edge: Status | None) -> Tuned:
     if edge is None or tuned.selection.status not in (Status.INTERIOR, Status.GIVEN):
         return tuned
     return replace(tuned, selection=replace(tuned.selection, status=edge))
-
-
-def _on_merged_rows(
-    problem: Problem,
-    copies: Copies,
-    *,
-    mu: float | None,
-    gamma: float | None,
-    search_gamma: bool,
-) -> Tuned:
-    """`tune` with rows that repeat one another as one; the fit to all of them."""
-    tuned = tune(copies.merged(problem), mu=mu, gamma=gamma, search_gamma=search_gamma)
-    return expanded(problem, copies, tuned)
 
 
 def expanded(problem: Problem, copies: Copies, tuned: Tuned) -> Tuned:
