@@ -158,6 +158,10 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, _FeatureWidths
         What was done with the rows: a ``sentence``, the ``seconds`` and ``bytes`` that it was
         predicted to take (NaN where nothing was to be chosen), and the ``parameters`` that ask for
         the same.
+    compression_ : Compression
+        Of a model that `compress` has returned: ``n_centres`` of how many (``of``), the ``error``
+        of its scores on so many ``rows``, relative to their standard deviation, and the share of
+        these whose label has ``changed`` (``None`` for a regression).
 
     Notes
     -----
@@ -205,8 +209,11 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, _FeatureWidths
     100 rows for each column of codes, at least 500 and at most 2,000, on which levels have not
     looked; probabilities rest on these. Coefficients are then found by a Cholesky factor or by
     conjugate gradients, whichever is predicted to be quicker on this machine: predictions agree to
-    1e-7 of the largest target, left-out residuals to some 3e-4. `predict_set` compares new rows
-    with the sample. What needs every row, as `audit` does, makes a factorisation of its own in
+    1e-7 of the largest target, left-out residuals to some 3e-4. Where memory does not hold half of
+    the kernel matrix, 4 n^2 bytes, a fit that takes every row as a centre finds kernel values anew
+    for each step (method "recomputed"), to the same accuracy; it leaves out a sample whatever the
+    number of rows, and ``checkpoint`` lets it be stopped and resumed. `predict_set` compares new
+    rows with the sample. What needs every row, as `audit` does, makes a factorisation of its own in
     double precision; so does a fit to given width and mu.
 
     *Cost.* Width and mu are found by Cholesky factorisations of some of the rows and a few of all,
@@ -375,7 +382,7 @@ class KernelRidgeCV(RegressorMixin, CompressingMixin, _FeatureWidths):
     dual_coef_ : (m,) or (n_outputs, m)
         ``f(x) = k(x, centres) @ dual_coef_.T + intercept_``.
     intercept_ : scalar or (n_outputs,)
-    basis_indices_, regularization_, gamma_, relevance_, widths_, selection_, plan_
+    basis_indices_, regularization_, gamma_, relevance_, widths_, selection_, plan_, compression_
         As in `KernelFisherClassifier`.
     loo_prediction_ : (n,) or (n, n_outputs)
         Prediction for each training row by the model fitted without it (or, with ``ard``, without
