@@ -136,22 +136,28 @@ class CompressingMixin:
             return None if part is None else xp.take(part, kept, axis=0)
 
         small = copy(self)
-        small._expansion = replace(
-            before,
-            centres=taken(before.centres),
-            columns=taken(before.columns),
-            coef=found.coef,
-        )
-        small.basis_indices_ = taken(self.basis_indices_)
-        small._training = None
-        small.compression_ = Compression(
-            n_centres=len(found.places),
-            of=m,
-            error=original.error(found),
-            changed=self._changed(original, found.scores),
-            rows=gram.n,
+        small._shrink(
+            replace(
+                before,
+                centres=taken(before.centres),
+                columns=taken(before.columns),
+                coef=found.coef,
+            ),
+            taken(self.basis_indices_),
+            Compression(
+                n_centres=len(found.places),
+                of=m,
+                error=original.error(found),
+                changed=self._changed(original, found.scores),
+                rows=gram.n,
+            ),
         )
         return small
+
+    def _shrink(self, model: Expansion, places: Array, compression: Compression) -> None:
+        """Take the expansion on fewer centres, at these places in the data."""
+        self._expansion, self.basis_indices_, self._training = model, places, None
+        self.compression_ = compression
 
     def _seen_rows(self) -> tuple[Gram, np.ndarray, Array]:
         """Rows of the fit as a Gram matrix, the places of the centres there, and their weights."""
