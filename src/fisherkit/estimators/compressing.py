@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fisherkit.core import Array, Gram, Kernel, Original, arrays, progress, winners
 from fisherkit.estimators import validation
+from fisherkit.interfaces import Seed
 from fisherkit.rows import Expansion
 from fisherkit.stored import stored
 
@@ -44,7 +45,7 @@ class Compression:
 class CompressingMixin:
     """Kernel models of one expansion, which fewer centres may serve as well."""
 
-    _expansion: Any
+    _expansion: Expansion
     _training: Any
     basis_indices_: Array
     verbose: bool
@@ -55,7 +56,7 @@ class CompressingMixin:
         n_centres: int | None = None,
         *,
         tolerance: float | None = None,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ) -> Self:
         r"""The model on fewer of its centres: nearly the same scores, in less memory and time.
 
@@ -74,7 +75,9 @@ class CompressingMixin:
         model
             A fitted estimator of the same class and parameters; this one is left as it is. Its
             attribute ``compression_`` says what was lost: ``n_centres`` of how many (``of``), the
-            ``error`` and, for a classifier, the share of ``rows`` whose label has ``changed``.
+            ``error`` of its scores on so many ``rows``, a root mean square relative to their
+            standard deviation, and the share of these whose label has ``changed`` (``None`` for a
+            regression).
 
         Notes
         -----

@@ -158,10 +158,6 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, _FeatureWidths
         What was done with the rows: a ``sentence``, the ``seconds`` and ``bytes`` that it was
         predicted to take (NaN where nothing was to be chosen), and the ``parameters`` that ask for
         the same.
-    compression_ : Compression
-        Of a model that `compress` has returned: ``n_centres`` of how many (``of``), the ``error``
-        of its scores on so many ``rows``, relative to their standard deviation, and the share of
-        these whose label has ``changed`` (``None`` for a regression).
 
     Notes
     -----
@@ -382,7 +378,7 @@ class KernelRidgeCV(RegressorMixin, CompressingMixin, _FeatureWidths):
     dual_coef_ : (m,) or (n_outputs, m)
         ``f(x) = k(x, centres) @ dual_coef_.T + intercept_``.
     intercept_ : scalar or (n_outputs,)
-    basis_indices_, regularization_, gamma_, relevance_, widths_, selection_, plan_, compression_
+    basis_indices_, regularization_, gamma_, relevance_, widths_, selection_, plan_
         As in `KernelFisherClassifier`.
     loo_prediction_ : (n,) or (n, n_outputs)
         Prediction for each training row by the model fitted without it (or, with ``ard``, without
