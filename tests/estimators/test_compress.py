@@ -7,7 +7,8 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from fisherkit import KernelFisherClassifier, KernelRidgeCV
-from fisherkit.core import Gram, Kernel, Original, distil
+from fisherkit.core import Gram, Kernel, Original
+from fisherkit.core.solvers import distil
 from fisherkit.model_files import load, save
 
 

@@ -232,3 +232,17 @@ def test_what_has_no_graph_is_refused(model, said):
     y = np.where(y == "one", 0, 1)
     with pytest.raises(ExportError, match=said):
         to_onnx(model.fit(X, y))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
+def test_single_precision_takes_half_the_space_of_a_compressed_model(kernel):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = KernelFisherClassifier(kernel, gamma=0.02, regularization=0.1)
+    small = make_pipeline(StandardScaler(), model).fit(X, y)
+    small.steps[-1] = ("small", small[-1].compress(400))
+    graph = to_onnx(small, single=True).SerializeToString()
+    numbers = 400 * (X.shape[1] + 1)  # of centres and coefficients
+    assert len(graph) < 4 * numbers + 6000  # bytes
+    assert len(to_onnx(small).SerializeToString()) > 8 * numbers
+    _, p = runtime.InferenceSession(graph).run(["label", "probabilities"], {"X": X})
+    np.testing.assert_allclose(p, small.predict_proba(X), rtol=0, atol=1e-4)

@@ -35,7 +35,6 @@ from fisherkit.core.decompose import (
     RankError,
     SharedDecomposer,
 )
-from fisherkit.core.distil import Original
 from fisherkit.core.forward import ForwardPath, select_terms
 from fisherkit.core.kernels import (
     KERNELS,
@@ -81,6 +80,7 @@ from fisherkit.core.solvers import (
     UNLIMITED,
     Factored,
     Limits,
+    Original,
     Rates,
     System,
     expected_seconds,

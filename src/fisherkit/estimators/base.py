@@ -31,6 +31,7 @@ from fisherkit.core import (
 )
 from fisherkit.estimators import opening, validation
 from fisherkit.inference import Reach, SampledReach
+from fisherkit.interfaces import FilePath
 from fisherkit.rows import (
     IN_MEMORY,
     Basis,
@@ -76,7 +77,7 @@ class KernelModel(BaseEstimator):
 
     _bases: ClassVar[tuple[str, ...]] = BASES
     _gamma_rules: ClassVar[tuple[str, ...]] = GAMMA_RULES
-    checkpoint: Any = None  # a parameter of the estimators that fit many rows
+    checkpoint: FilePath | None = None  # a parameter of the estimators that fit many rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

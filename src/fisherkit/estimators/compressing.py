@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fisherkit.core import Array, Gram, Kernel, Original, arrays, progress, winners
 from fisherkit.estimators import validation
+from fisherkit.interfaces import Seed
 from fisherkit.rows import Expansion
 from fisherkit.stored import stored
 
@@ -44,7 +45,7 @@ class Compression:
 class CompressingMixin:
     """Kernel models of one expansion, which fewer centres may serve as well."""
 
-    _expansion: Any
+    _expansion: Expansion
     _training: Any
     basis_indices_: Array
     verbose: bool
@@ -55,7 +56,7 @@ class CompressingMixin:
         n_centres: int | None = None,
         *,
         tolerance: float | None = None,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ) -> Self:
         r"""The model on fewer of its centres: nearly the same scores, in less memory and time.
 
@@ -74,7 +75,9 @@ class CompressingMixin:
         model
             A fitted estimator of the same class and parameters; this one is left as it is. Its
             attribute ``compression_`` says what was lost: ``n_centres`` of how many (``of``), the
-            ``error`` and, for a classifier, the share of ``rows`` whose label has ``changed``.
+            ``error`` of its scores on so many ``rows``, a root mean square relative to their
+            standard deviation, and the share of these whose label has ``changed`` (``None`` for a
+            regression).
 
         Notes
         -----
@@ -136,22 +139,28 @@ class CompressingMixin:
             return None if part is None else xp.take(part, kept, axis=0)
 
         small = copy(self)
-        small._expansion = replace(
-            before,
-            centres=taken(before.centres),
-            columns=taken(before.columns),
-            coef=found.coef,
-        )
-        small.basis_indices_ = taken(self.basis_indices_)
-        small._training = None
-        small.compression_ = Compression(
-            n_centres=len(found.places),
-            of=m,
-            error=original.error(found),
-            changed=self._changed(original, found.scores),
-            rows=gram.n,
+        small._shrink(
+            replace(
+                before,
+                centres=taken(before.centres),
+                columns=taken(before.columns),
+                coef=found.coef,
+            ),
+            taken(self.basis_indices_),
+            Compression(
+                n_centres=len(found.places),
+                of=m,
+                error=original.error(found),
+                changed=self._changed(original, found.scores),
+                rows=gram.n,
+            ),
         )
         return small
+
+    def _shrink(self, model: Expansion, places: Array, compression: Compression) -> None:
+        """Take the expansion on fewer centres, at these places in the data."""
+        self._expansion, self.basis_indices_, self._training = model, places, None
+        self.compression_ = compression
 
     def _seen_rows(self) -> tuple[Gram, np.ndarray, Array]:
         """Rows of the fit as a Gram matrix, the places of the centres there, and their weights."""

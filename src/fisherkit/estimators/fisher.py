@@ -205,8 +205,11 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, _FeatureWidths
     100 rows for each column of codes, at least 500 and at most 2,000, on which levels have not
     looked; probabilities rest on these. Coefficients are then found by a Cholesky factor or by
     conjugate gradients, whichever is predicted to be quicker on this machine: predictions agree to
-    1e-7 of the largest target, left-out residuals to some 3e-4. `predict_set` compares new rows
-    with the sample. What needs every row, as `audit` does, makes a factorisation of its own in
+    1e-7 of the largest target, left-out residuals to some 3e-4. Where memory does not hold half of
+    the kernel matrix, 4 n^2 bytes, a fit that takes every row as a centre finds kernel values anew
+    for each step (method "recomputed"), to the same accuracy; it leaves out a sample whatever the
+    number of rows, and ``checkpoint`` lets it be stopped and resumed. `predict_set` compares new
+    rows with the sample. What needs every row, as `audit` does, makes a factorisation of its own in
     double precision; so does a fit to given width and mu.
 
     *Cost.* Width and mu are found by Cholesky factorisations of some of the rows and a few of all,

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from fisherkit.core import Kernel
 
 OPSETS = {"": 17, "ai.onnx.ml": 3}
+_SMALL = 64  # numbers of a constant that always keeps its digits
 _MOST_DIGITS = 2.0**-20  # of the shift that keeps the digits of distances
 
 _TYPES = {
@@ -31,9 +32,13 @@ _TYPES = {
 
 @dataclass
 class Graph:
-    """A graph that grows; tensors are known by their names, which begin with ``prefix``."""
+    """A graph that grows; tensors are known by their names, which begin with ``prefix``.
+
+    Matrices are kept in single precision if ``single``; what is computed with them is double.
+    """
 
     prefix: str
+    single: bool = False
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
     inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
@@ -50,8 +55,11 @@ class Graph:
         dtype = {"number": np.float64, "integer": np.int64, "truth": np.bool_, "text": object}[kind]
         array: np.ndarray = np.ascontiguousarray(values, dtype=dtype).reshape(np.shape(values))
         name = f"{self.prefix}constant_{len(self.constants)}"
+        narrow = self.single and kind == "number" and array.size > _SMALL
+        if narrow:
+            array = array.astype(np.float32)
         self.constants.append(numpy_helper.from_array(array, name))
-        return name
+        return self.add("Cast", name, to=TensorProto.DOUBLE) if narrow else name
 
     def input(self, name: str, kind: str, width: int) -> str:
         self.inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], [None, width]))
@@ -82,7 +90,10 @@ class Graph:
         return self.add("Mul", X, self.constant(values))
 
     def row_sums(self, X: str) -> str:
-        return self.add("ReduceSum", X, self.constant([1], "integer"), keepdims=1)
+        return self.add("ReduceSum", X, self.axis(1), keepdims=1)
+
+    def axis(self, number: int) -> str:
+        return self.constant([number], "integer")
 
 
 def squared_distances(graph: Graph, X: str, centres: np.ndarray, weight: ArrayLike = 1.0) -> str:
@@ -95,8 +106,14 @@ def squared_distances(graph: Graph, X: str, centres: np.ndarray, weight: ArrayLi
     root = np.sqrt(np.broadcast_to(weight, centres.shape[1]))
     A = graph.times(graph.plus(X, np.zeros(centres.shape[1]) - shift), root)
     B = (centres - shift) * root
-    squares = graph.plus(graph.row_sums(graph.add("Mul", A, A)), np.sum(B * B, axis=1))
-    distances = graph.add("Add", squares, graph.matmul(A, -2 * B.T))
+    matrix = graph.constant(-2 * B.T)
+    squares = graph.row_sums(graph.add("Mul", A, A))
+    if graph.single:  # those of the numbers that the file holds, which need not be kept
+        four = graph.add("ReduceSum", graph.add("Mul", matrix, matrix), graph.axis(0), keepdims=1)
+        squares = graph.add("Add", squares, graph.times(four, 0.25))
+    else:
+        squares = graph.plus(squares, np.sum(B * B, axis=1))
+    distances = graph.add("Add", squares, graph.add("MatMul", A, matrix))
     return graph.add("Max", distances, graph.constant(0.0))
 
 

@@ -61,6 +61,7 @@ from fisherkit.tuning.select import (
     Status,
     log,
     march,
+    reason_of,
     settle,
     settled,
 )
@@ -456,7 +457,7 @@ def _tuned(
     path = np.array([*priced, last], dtype=PATH_DTYPE)
     found = replace(found, path=path, status=settled(found.status, problem.criterion.loss))
     return Tuned(
-        ridge, centres, replace(found, reason=_reason(problem.design, found, len(centres)))
+        ridge, centres, replace(found, reason=reason_of(problem.design, found, len(centres)))
     )
 
 
@@ -559,29 +560,6 @@ class Tuner:
         prices = zip(search.mus, search.values, strict=True)
         self.priced.extend(Priced(rows, number, mu, value) for mu, value in prices)
         return _Search(search, path, decomposed)
-
-
-def _reason(design: Design, selection: Selection, centres: int) -> str:
-    """Why every row is a centre, and how; empty where the basis was asked for."""
-    if design.basis != "auto":
-        return ""
-    n = design.gram.n
-    if selection.method == "low-rank":
-        return f"{n} rows fit in memory, through a factor of rank {centres} of the kernel matrix"
-    why, how = "the kernel matrix has no low rank", "all of it is decomposed"
-    if selection.method == "cholesky":
-        how = "width and mu by levels, then one Cholesky factorisation"
-        if len(selection.path) == 1:
-            why, how = "width and mu are given", "one Cholesky factorisation"
-    elif selection.method in ("conjugate", "recomputed"):
-        how = "width and mu by levels, then conjugate gradients"
-        if len(selection.path) == 1:
-            why, how = "width and mu are given", "conjugate gradients"
-        if selection.method == "recomputed":
-            return f"{n} rows, {why} and does not fit in memory: {how} that recompute it"
-    elif n <= SMALL:
-        why = "so few that no low-rank factor was looked for"
-    return f"{n} rows fit in memory, {why}: {how}"
 
 
 def _sharp_budget(mu: float) -> Budget:

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from fisherkit.core import RidgePath, mu_floor
+from fisherkit.core import SMALL, Design, RidgePath, mu_floor
 from fisherkit.stored import stored
 from fisherkit.tuning.criteria import Criterion, Loss
 
@@ -464,3 +464,30 @@ def _best(values: dict[Place, float], negligible: float) -> Place:
 def _tied(value: float, negligible: float) -> float:
     """The largest value that rounding cannot tell from this one."""
     return value + 1e-12 * abs(value) + negligible
+
+
+def reason_of(design: Design, selection: Selection, centres: int) -> str:
+    """Why every row is a centre, and how; empty where the basis was asked for."""
+    n, given = design.gram.n, len(selection.path) == 1
+    if selection.method == "recomputed":
+        found = "width and mu are given" if given else "width and mu by levels"
+        return (
+            f"{n} rows whose kernel matrix does not fit in memory, {found}: conjugate gradients "
+            "that find its values anew for each step"
+        )
+    if design.basis != "auto":
+        return ""
+    if selection.method == "low-rank":
+        return f"{n} rows fit in memory, through a factor of rank {centres} of the kernel matrix"
+    why, how = "the kernel matrix has no low rank", "all of it is decomposed"
+    if selection.method == "cholesky":
+        how = "width and mu by levels, then one Cholesky factorisation"
+        if given:
+            why, how = "width and mu are given", "one Cholesky factorisation"
+    elif selection.method == "conjugate":
+        how = "width and mu by levels, then conjugate gradients"
+        if given:
+            why, how = "width and mu are given", "conjugate gradients"
+    elif n <= SMALL:
+        why = "so few that no low-rank factor was looked for"
+    return f"{n} rows fit in memory, {why}: {how}"

@@ -1,5 +1,6 @@
 """The fit of many rows at one mu, when width and mu are known."""
 
+from fisherkit.core.solvers.distil import Original
 from fisherkit.core.solvers.limits import UNLIMITED, Limits
 from fisherkit.core.solvers.many import Solved, solve_many
 from fisherkit.core.solvers.rates import Rates, measured
@@ -18,6 +19,7 @@ __all__ = [
     "UNLIMITED",
     "Factored",
     "Limits",
+    "Original",
     "Rates",
     "Solved",
     "System",
