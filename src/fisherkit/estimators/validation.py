@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.pipeline import Pipeline
@@ -187,7 +188,7 @@ def precomputed(K: Array, rounding: float) -> None:
         )
 
 
-def known_groups(groups: Any, kept: np.ndarray) -> np.ndarray:
+def known_groups(groups: ArrayLike, kept: np.ndarray) -> np.ndarray:
     """The groups of the kept rows; refuses rows without one."""
     import pandas as pd
 
