@@ -130,7 +130,7 @@ def test_nan_is_named_by_row_and_column_here_too(data):
 @pytest.mark.parametrize(
     ("n", "options", "method", "said"),
     [
-        (300, {}, "full", "few enough"),
+        (300, {}, "full", "so few"),
         (700, {}, "low-rank", "factor of rank"),
         (700, {"gamma": 300.0}, "cholesky", "no low rank"),
         (300, {"regularization": 1.0}, "cholesky", "one Cholesky factorisation"),

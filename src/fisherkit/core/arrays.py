@@ -50,10 +50,7 @@ def is_array_api(x: Array) -> bool:
 
 
 def dispatched(x: Any) -> bool:
-    """Say whether the computation stays in the namespace of ``x``, as scikit-learn's setting says.
-
-    Otherwise it becomes NumPy.
-    """
+    """Say whether scikit-learn's setting has the computation stay in the namespace of ``x``."""
     return is_array_api(x) and not is_numpy(x) and bool(get_config()["array_api_dispatch"])
 
 
@@ -63,7 +60,7 @@ def is_numpy(x: Array) -> bool:
 
 
 def is_dask(x: object) -> bool:
-    """Say whether ``x`` is a Dask collection; Dask need not be installed to be sure it is not."""
+    """Say whether ``x`` is a Dask collection, without Dask."""
     return type(x).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(x, "to_delayed")
 
 
@@ -126,19 +123,15 @@ def on_device(x: np.ndarray, device: str) -> Array:
         raise ValueError(f"device={device!r} cannot be used: {error}") from error
 
 
-class _HostPickler(pickle.Pickler):
-    """Writes arrays of PyTorch as those of NumPy."""
-
-    def reducer_override(self, obj: Any) -> Any:
-        return to_numpy(obj).__reduce_ex__(4) if compat.is_torch_array(obj) else NotImplemented
-
-
-def on_host(model: Any) -> Any:
+def on_host(model: object) -> object:
     """A copy of a fitted model whose arrays of PyTorch are those of NumPy."""
+    import torch
+
     written = io.BytesIO()
-    _HostPickler(written).dump(model)
-    written.seek(0)
-    return pickle.load(written)
+    pickler = pickle.Pickler(written)
+    pickler.dispatch_table = {torch.Tensor: lambda x: to_numpy(x).__reduce_ex__(4)}
+    pickler.dump(model)
+    return pickle.loads(written.getvalue())
 
 
 def cast(x: Array, dtype: Any) -> Array:
@@ -356,9 +349,9 @@ def zeros(shape: tuple[int, ...], reference: Array) -> Array:
     return namespace(reference).zeros(shape, dtype=reference.dtype, device=compat.device(reference))
 
 
-def unit_matrix(size: int, reference: Array) -> Array:
-    """The unit matrix beside ``reference``."""
-    return _identity(size, size, reference)
+def unit_matrix(size: int, x: Array) -> Array:
+    """The unit matrix beside ``x``."""
+    return namespace(x).eye(size, dtype=x.dtype, device=compat.device(x))
 
 
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
@@ -390,7 +383,6 @@ def spd_inverse(M: Array) -> Array | None:
 
     Consumes ``M``. NumPy: ``potrf`` and ``potri`` in place, n^3 flops in all.
     """
-    xp = namespace(M)
     if is_numpy(M):
         F = M.T if M.flags.c_contiguous else M
         potrf, potri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), (F,))
@@ -401,9 +393,8 @@ def spd_inverse(M: Array) -> Array | None:
         for rows in row_blocks(inverse.shape[0], inverse.shape[0]):
             inverse[: rows.stop, rows] = _symmetric_rows(inverse, rows)
         return inverse
-    try:
-        factor = xp.linalg.cholesky(M)
-    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
+    factor = cholesky(M)
+    if factor is None:
         return None
     half = lower_triangular_inverse(factor)
     return half.T @ half
@@ -414,7 +405,6 @@ def spd_solve(M: Array, B: Array) -> tuple[Array, Array] | None:
 
     Two thirds of the flops of `spd_inverse`.
     """
-    xp = namespace(M)
     if is_numpy(M):
         F = M.T if M.flags.c_contiguous else M
         potrf, potrs, trtri = scipy.linalg.get_lapack_funcs(("potrf", "potrs", "trtri"), (F,))
@@ -424,12 +414,11 @@ def spd_solve(M: Array, B: Array) -> tuple[Array, Array] | None:
         solved = potrs(factor, B, lower=1)[0]
         half = trtri(factor, lower=1, overwrite_c=1)[0]
         return solved, np.einsum("ij,ij->j", half, half)
-    try:
-        factor = xp.linalg.cholesky(M)
-    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
+    factor = cholesky(M)
+    if factor is None:
         return None
     half = lower_triangular_inverse(factor)
-    return half.T @ (half @ B), xp.sum(half * half, axis=0)
+    return half.T @ (half @ B), namespace(M).sum(half * half, axis=0)
 
 
 def _symmetric_rows(lower: np.ndarray, rows: slice) -> np.ndarray:
@@ -547,13 +536,7 @@ def _halved_inverse(L: np.ndarray) -> np.ndarray:
 
 def is_positive_definite(M: Array) -> bool:
     """Say whether the symmetric ``M`` has a Cholesky factor; n^3/3 flops."""
-    if is_numpy(M):
-        return lapack.dpotrf(M.T, lower=1, overwrite_a=0, clean=0)[1] == 0
-    try:
-        namespace(M).linalg.cholesky(M)
-    except Exception:  # each namespace raises its own error type for a matrix that is not SPD
-        return False
-    return True
+    return lower_factor(M) is not None
 
 
 def pivoted_cholesky(H: Array, tol: float) -> tuple[Array, np.ndarray]:
@@ -598,13 +581,7 @@ def lower_triangular_inverse(L: Array) -> Array:
     """Inverse of a lower triangular (k, k) matrix."""
     if is_numpy(L):
         return lapack.dtrtri(L, lower=1)[0]
-    return solve_lower(L, _identity(L.shape[0], L.shape[0], L))
-
-
-def _identity(rows: int, columns: int, reference: Array) -> Array:
-    """The first columns of the unit matrix, where ``reference`` is."""
-    xp = namespace(reference)
-    return xp.eye(rows, columns, dtype=reference.dtype, device=compat.device(reference))
+    return solve_lower(L, unit_matrix(L.shape[0], L))
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:

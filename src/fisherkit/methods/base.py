@@ -264,13 +264,15 @@ class TableModel(BaseEstimator):
 
 
 def fitted_on(
-    device: str | None, model: BaseEstimator, Z: Array, y: np.ndarray, **given: Any
+    device: str | None, model: BaseEstimator, Z: Array, y: np.ndarray, **given: object
 ) -> BaseEstimator:
     """The model fitted to features Z where the device is; its arrays are NumPy's again."""
     if device is None:
         return model.fit(Z, y, **given)
     with config_context(array_api_dispatch=True):
-        return arrays.on_host(model.fit(arrays.on_device(Z, device), y, **given))
+        fitted = arrays.on_host(model.fit(arrays.on_device(Z, device), y, **given))
+    assert isinstance(fitted, BaseEstimator)
+    return fitted
 
 
 def time_left(max_time: TimeLimit, spent: float, fits: int = 1) -> TimeLimit:

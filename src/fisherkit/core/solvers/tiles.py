@@ -127,6 +127,6 @@ class Recomputed:
 
 
 def _dealt(strips: list[slice], worker: int, workers: int) -> list[slice]:
-    """The strips of one worker: to and fro, so that all have about as much to do."""
+    """The strips of one worker: there and back, so that all have about as much to do."""
     there, back = strips[worker :: 2 * workers], strips[2 * workers - 1 - worker :: 2 * workers]
     return [*there, *back]
