@@ -29,6 +29,7 @@ from fisherkit.core.arrays import Array
 from fisherkit.stored import stored
 
 _AHEAD = 1.001  # factor in gamma of a central difference
+_ROUNDED = 16.0  # times the rounding of the largest square: below it, two rows are the same
 _SAME = 1e-7  # of the largest distance, below which rows are one: rounding of squares
 
 
@@ -302,7 +303,10 @@ class Exponential(Rbf):
         return arrays.exp_in_place(-arrays.namespace(total).sqrt(total))
 
     def distances(self, X: Array, Y: Array) -> Array:
-        return super().distances(X, Y) ** 0.5
+        squares, xp = super().distances(X, Y), arrays.namespace(X)
+        if squares.shape[0] and squares.shape[1]:  # the root of a rounding error is none
+            squares *= xp.astype(squares > _ROUNDED * arrays.eps(X) * xp.max(squares), X.dtype)
+        return squares**0.5
 
     def exponent(self, X: Array, Y: Array, kernel: Kernel) -> Array:
         distances = self.distances(X, Y)
