@@ -175,6 +175,6 @@ def test_coordinates_of_more_classes_are_those_of_the_left_out_scores():
 def test_the_sentence_names_the_kind_of_leaving_out():
     assert how_left_out(SparseFisherClassifier()).startswith("Cross-validation")
     assert how_left_out(KernelFisherClassifier()).startswith("Leave-one-out")
-    X, y = make_relevance(80, n_irrelevant=4, random_state=0)
+    X, y = make_relevance(200, n_irrelevant=4, random_state=0)
     assert "widths" in how_left_out(KernelFisherClassifier(ard=True).fit(X, y))
     assert "committee" in how_left_out(FisherCommitteeClassifier())
