@@ -193,9 +193,9 @@ class KernelFisherClassifier(DiscriminantMixin, CompressingMixin, _FeatureWidths
 
     *One width per feature.* With f at the best width and mu for standardised features, feature j
     has the slope g_j = mean of sum_k (df_k/dx_j)^2 over rows, and is scaled by s_j = sqrt(g_j / max
-    g), at least 1e-3, and ``|s| = sqrt(d)``; twice. Each of four folds of different rows compares s^0,
-    s^(1/2) and s, learned without it, by the criterion; a power is used if it is better than one
-    width by half a standard error of the paired difference. Width and mu are then found once more.
+    g), at least 1e-3, and ``|s| = sqrt(d)``; twice. Each of four folds of different rows compares
+    s^0, s^(1/2) and s, learned without it, by the criterion; a power is used if it is better than
+    one width by half a standard error of the paired difference. Width and mu are then found anew.
     The labels have chosen s, of which leave-one-out knows nothing: decisions on left-out rows, and
     the probabilities calibrated on them, are those of fits without a fold that learn s without it.
     What refits the model later (`audit`, `predict_set`, `column_importance`) holds s fixed.

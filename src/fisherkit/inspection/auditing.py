@@ -103,8 +103,8 @@ def audit(
     *Spread of a residual.* Under a Gaussian process whose covariance is the kernel and whose noise
     is mu, the residual of a row by the model without it has a variance in proportion to
     1 / (1 - h_i): a row far from all others may lie far from its prediction. The scale s is 1.4826
-    times the median of ``|R_i| (1 - h_i)^(1/2)``, the standard deviation of normal residuals, which a
-    few wrong targets do not move; where this is zero it is their root mean square.
+    times the median of ``|R_i| (1 - h_i)^(1/2)``, the standard deviation of normal residuals, which
+    a few wrong targets do not move; where this is zero it is their root mean square.
 
     Every row is judged, also where the fit has left out a sample of them alone: the factorisation
     that the leverages need is then that of all rows in double precision.
