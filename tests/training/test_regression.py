@@ -9,10 +9,11 @@ from houses import houses
 from people import people, rerun
 from scipy.stats import binomtest
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from trainings import little_time
 
 from fisherkit import TableClassifier, TableRegressor
 from fisherkit.columns import TableError
-from fisherkit.methods import RIDGE, RecipeError, are_classes, registry, regression
+from fisherkit.methods import RIDGE, RecipeError, are_classes, registry
 from fisherkit.training import doubtful, read_data, train
 from fisherkit.training.fitting import opened
 from fisherkit.training.numbers import NUMBERS
@@ -89,8 +90,7 @@ def test_the_code_shown_gives_the_same_model_to_the_last_bit(saved, options):
 
 
 def test_the_code_on_centres(saved, monkeypatch):
-    few = replace(RIDGE, centres=20, exact_rows=50)
-    monkeypatch.setattr(regression, "RIDGE", few)
+    little_time(monkeypatch, 20)
     done = train(read_data(saved(houses()), "price"), held_out="none")
     assert "centres=20" in done.code and same_model(done)
 

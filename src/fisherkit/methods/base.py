@@ -251,6 +251,8 @@ class TableModel(BaseEstimator):
         """What has been chosen: by a plan of ours, or by that of the estimator."""
         plan = getattr(self.estimator_, "plan_", None)
         if plan is not None and centres is None:
+            if plan.parameters.get("basis") == "pivoted":  # the same memory chooses them again
+                return {"centres": self.centres}
             centres, gamma = plan.parameters.get("n_components"), plan.parameters.get("gamma")
         found: dict[str, object] = {"centres": "all" if centres is None else centres}
         return found if gamma is None else found | {"gamma": gamma}
