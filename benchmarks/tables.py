@@ -224,7 +224,7 @@ def lightgbm(X: pd.DataFrame, y: np.ndarray) -> Answer:
     model = LGBMClassifier(n_estimators=max(rounds_, 1), **trial, **fixed).fit(prepare(X), code)
 
     def answer(X: pd.DataFrame) -> Probabilities:
-        P = model.predict_proba(prepare(X))
+        P = np.asarray(model.predict_proba(prepare(X)))
         return labels.classes_[P.argmax(axis=1)], P
 
     return answer
